@@ -1,0 +1,51 @@
+//! What a broker is told once, at its start.
+
+use crate::ids::{NodeId, Uuid};
+
+/// Settings of one broker that never change while it runs.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// This node (`node.id`).
+    pub node_id: NodeId,
+    /// Where clients are accepted and what they are told (`listeners`, `advertised.listeners`).
+    pub listeners: Vec<Listener>,
+    /// All controller voters (`controller.quorum.voters`); alone when only this node is named.
+    pub voters: Vec<Voter>,
+    /// The rack, for placement (`broker.rack`).
+    pub rack: Option<String>,
+    /// How many log directories there are (`log.dirs`).
+    pub log_dirs: u16,
+    /// All other settings, by Kafka's names, exactly as the property file gave them.
+    pub properties: std::collections::BTreeMap<String, String>,
+}
+
+/// A listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its name (`PLAINTEXT`).
+    pub name: String,
+    /// The host that clients are told to connect to.
+    pub advertised_host: String,
+    /// The port that clients are told to connect to; the driver fills in a port chosen by the system.
+    pub advertised_port: u16,
+}
+
+/// A controller voter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voter {
+    /// The node.
+    pub node_id: NodeId,
+    /// Host of its controller listener.
+    pub host: String,
+    /// Port of its controller listener.
+    pub port: u16,
+}
+
+/// What the driver draws anew for each incarnation, so that the core needs no randomness of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// This incarnation of the process (KIP-631).
+    pub incarnation: Uuid,
+    /// Seeds the broker's one generator and its hash tables. Secret: a peer that knew it could flood them.
+    pub seed: [u8; 32],
+}

@@ -1,0 +1,155 @@
+//! What people and checkers want to know. Events carry no duty: a driver may drop them all.
+
+use std::fmt;
+
+use crate::{
+    ids::{ConnectionId, Epoch, Offset, TopicPartition},
+    storage::{FilePath, StorageFault},
+};
+
+/// Something that happened inside a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Clients can connect: storage is recovered and this broker is unfenced.
+    Ready,
+    /// A log opened; what recovery found and did.
+    LogOpened {
+        /// The partition.
+        partition: TopicPartition,
+        /// First offset.
+        start: Offset,
+        /// One past the last offset.
+        end: Offset,
+        /// Whether the batches past the recovery point were read and checked.
+        recovered: bool,
+    },
+    /// Recovery cut a tail that was never known to be synced.
+    TailCut {
+        /// The partition.
+        partition: TopicPartition,
+        /// The segment.
+        file: FilePath,
+        /// Position of the first byte cut.
+        at: u64,
+        /// How many bytes were cut.
+        bytes: u64,
+        /// The log end after the cut.
+        end: Offset,
+    },
+    /// An index was missing or wrong and was built again from the log.
+    IndexRebuilt {
+        /// The partition.
+        partition: TopicPartition,
+        /// The index file.
+        file: FilePath,
+    },
+    /// A partition cannot be served any more.
+    PartitionOffline {
+        /// The partition.
+        partition: TopicPartition,
+        /// The file at fault.
+        file: FilePath,
+        /// Position of the damage, where it is known.
+        at: Option<u64>,
+        /// What is wrong.
+        reason: OfflineReason,
+    },
+    /// A segment was rolled.
+    SegmentRolled {
+        /// The partition.
+        partition: TopicPartition,
+        /// Base offset of the new segment.
+        base: Offset,
+    },
+    /// The log start moved.
+    LogStartMoved {
+        /// The partition.
+        partition: TopicPartition,
+        /// The new first offset.
+        start: Offset,
+        /// Why.
+        reason: StartReason,
+    },
+    /// This broker leads a partition in an epoch.
+    BecameLeader {
+        /// The partition.
+        partition: TopicPartition,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The log end at that moment.
+        start: Offset,
+    },
+    /// The high watermark moved.
+    HighWatermark {
+        /// The partition.
+        partition: TopicPartition,
+        /// Its new value.
+        offset: Offset,
+    },
+    /// A whole log directory failed and is given up.
+    LogDirFailed {
+        /// What was being done.
+        path: FilePath,
+        /// Why it failed.
+        fault: StorageFault,
+    },
+    /// A record's timestamp lies further in the future than the broker's clock allows for retention to work.
+    FutureTimestamp {
+        /// The partition.
+        partition: TopicPartition,
+        /// Base offset of the batch.
+        offset: Offset,
+        /// Its largest timestamp, in milliseconds.
+        timestamp: i64,
+    },
+    /// A connection was closed by this side.
+    ConnectionRefused {
+        /// The connection.
+        connection: ConnectionId,
+        /// Why, in words for the log.
+        reason: String,
+    },
+    /// A clean shutdown was marked, or was found at start.
+    CleanShutdown {
+        /// Whether the marker was found at start and its broker epoch is plausible.
+        found: bool,
+    },
+    /// The broker cannot go on; the process should end with this message.
+    Fatal {
+        /// What happened and what to do next.
+        message: String,
+    },
+}
+
+/// Why a partition went offline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfflineReason {
+    /// Bytes below the synced mark fail their check.
+    Damaged,
+    /// A file below the synced mark is missing or short.
+    Missing,
+    /// The storage failed.
+    Fault(StorageFault),
+}
+
+impl fmt::Display for OfflineReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged => f.write_str("bytes known to be synced are damaged"),
+            Self::Missing => f.write_str("bytes known to be synced are missing"),
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+/// Why a log start moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartReason {
+    /// `retention.ms`.
+    RetentionTime,
+    /// `retention.bytes`.
+    RetentionSize,
+    /// A DeleteRecords request.
+    DeleteRecords,
+}
