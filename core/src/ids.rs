@@ -19,7 +19,9 @@ impl fmt::Display for NodeId {
 pub struct ConnectionId(pub u64);
 
 /// The epoch of a partition's leader (KIP-101), or of the controller quorum (KIP-595).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Epoch(pub i32);
 
 impl fmt::Display for Epoch {
@@ -79,7 +81,11 @@ impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = u128::from_be_bytes(self.0);
         for at in 0..22_u32 {
-            let digit = if at == 21 { (value & 0x03) << 4 } else { value >> (122 - at * 6) & 0x3f };
+            let digit = if at == 21 {
+                (value & 0x03) << 4
+            } else {
+                value >> (122 - at * 6) & 0x3f
+            };
             let digit = usize::try_from(digit).unwrap_or_default();
             write!(f, "{}", char::from(ALPHABET[digit & 0x3f]))?;
         }
@@ -151,10 +157,17 @@ mod tests {
     #[test]
     fn uuid_text_is_kafkas_url_safe_base64() {
         assert_eq!(Uuid::METADATA_TOPIC.to_string(), "AAAAAAAAAAAAAAAAAAAAAQ");
-        assert_eq!(Uuid::from_base64("AAAAAAAAAAAAAAAAAAAAAQ"), Some(Uuid::METADATA_TOPIC));
+        assert_eq!(
+            Uuid::from_base64("AAAAAAAAAAAAAAAAAAAAAQ"),
+            Some(Uuid::METADATA_TOPIC)
+        );
         let id = Uuid::from_random([0xa5; 16]);
         assert_eq!(Uuid::from_base64(&id.to_string()), Some(id));
-        assert_eq!(Uuid::from_base64("AAAAAAAAAAAAAAAAAAAAAR"), None, "bits beyond 128");
+        assert_eq!(
+            Uuid::from_base64("AAAAAAAAAAAAAAAAAAAAAR"),
+            None,
+            "bits beyond 128"
+        );
         assert_eq!(Uuid::from_base64("short"), None);
     }
 }

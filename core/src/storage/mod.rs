@@ -18,7 +18,10 @@ use bytes::Bytes;
 mod op;
 mod part;
 
-pub use op::{Completion, DirEntry, EntryKind, FaultKind, FileOp, OpResult, StorageFault, StorageOp, SyncTarget};
+pub use op::{
+    Completion, DirEntry, EntryKind, FaultKind, FileOp, OpResult, StorageFault, StorageOp,
+    SyncTarget,
+};
 pub use part::{FileRange, Frame, Head, Part, WriteData};
 
 /// One of the broker's data directories (`log.dirs`), by its position in the configuration.
@@ -36,27 +39,42 @@ impl FilePath {
     /// Names the log directory itself.
     #[must_use]
     pub fn root(dir: LogDirId) -> Self {
-        Self { dir, path: Arc::from("") }
+        Self {
+            dir,
+            path: Arc::from(""),
+        }
     }
 
     /// Names an entry of this folder.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
-        let path = if self.path.is_empty() { Arc::from(name) } else { Arc::from(format!("{}/{name}", self.path)) };
-        Self { dir: self.dir, path }
+        let path = if self.path.is_empty() {
+            Arc::from(name)
+        } else {
+            Arc::from(format!("{}/{name}", self.path))
+        };
+        Self {
+            dir: self.dir,
+            path,
+        }
     }
 
     /// Returns the folder that holds this entry; the root holds itself.
     #[must_use]
     pub fn parent(&self) -> Self {
         let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Self { dir: self.dir, path: Arc::from(path) }
+        Self {
+            dir: self.dir,
+            path: Arc::from(path),
+        }
     }
 
     /// Returns the last component, empty for the root.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.path.rsplit_once('/').map_or(&*self.path, |(_, name)| name)
+        self.path
+            .rsplit_once('/')
+            .map_or(&*self.path, |(_, name)| name)
     }
 
     /// Returns the log directory.
@@ -74,7 +92,11 @@ impl FilePath {
 
 impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.path.is_empty() { "." } else { &self.path })
+        f.write_str(if self.path.is_empty() {
+            "."
+        } else {
+            &self.path
+        })
     }
 }
 
@@ -123,7 +145,10 @@ impl StorageQueue {
     /// Submits an operation; its completion goes to `owner`.
     pub fn submit(&mut self, owner: Owner, op: FileOp) -> OpId {
         self.next_op += 1;
-        let id = OpId { owner, seq: self.next_op };
+        let id = OpId {
+            owner,
+            seq: self.next_op,
+        };
         self.ops.push_back(StorageOp { id, op });
         id
     }

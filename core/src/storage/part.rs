@@ -15,7 +15,10 @@ pub struct Head {
 
 impl Head {
     /// No bytes.
-    pub const EMPTY: Self = Self { bytes: [0; 64], len: 0 };
+    pub const EMPTY: Self = Self {
+        bytes: [0; 64],
+        len: 0,
+    };
 
     /// Copies `bytes`, `None` if there are more than 64.
     #[must_use]
@@ -52,7 +55,10 @@ impl WriteData {
     /// Makes a write of a body alone.
     #[must_use]
     pub const fn from_body(body: Bytes) -> Self {
-        Self { head: Head::EMPTY, body }
+        Self {
+            head: Head::EMPTY,
+            body,
+        }
     }
 
     /// Returns how many bytes are written.
