@@ -2,5 +2,6 @@
 pub mod broker;
 pub mod event;
 pub mod ids;
+pub mod planted;
 pub mod storage;
 pub mod time;

@@ -1,6 +1,9 @@
 //! What a broker is told once, at its start.
 
-use crate::ids::{NodeId, Uuid};
+use crate::{
+    ids::{NodeId, Uuid},
+    planted::PlantedSet,
+};
 
 /// Settings of one broker that never change while it runs.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct BrokerConfig {
     pub log_dirs: u16,
     /// All other settings, by Kafka's names, exactly as the property file gave them.
     pub properties: std::collections::BTreeMap<String, String>,
+    /// Historical bugs to switch on; always empty in a release.
+    pub planted: PlantedSet,
 }
 
 /// A listener.

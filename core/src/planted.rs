@@ -1,0 +1,89 @@
+//! Historical bugs that can be switched on at run time, to prove that the simulator finds them.
+//!
+//! Without the feature `planted-bugs` the set is empty by construction: [`PlantedSet::has`] is `false` at compile time and
+//! no release carries a bug. Each entry names its catalogue id and the rule it breaks.
+
+/// A bug that somebody's log really had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Planted {
+    /// A copy counts, and the client is answered, before its own fsync.
+    B33,
+    /// State is saved in the wrong order: what refers to data is durable before the data.
+    B34,
+    /// A failed fsync is retried and believed.
+    B43,
+    /// A new file or a rename is relied on before its folder is synced.
+    B44,
+    /// The clean-shutdown marker survives a later change of a segment.
+    B45,
+    /// Recovery moves the recovery point over bytes that it never synced.
+    B46,
+    /// Damage in the middle is treated like a torn tail and cut.
+    B47,
+}
+
+impl Planted {
+    /// All bugs that can be planted.
+    pub const ALL: [Self; 7] = [
+        Self::B33,
+        Self::B34,
+        Self::B43,
+        Self::B44,
+        Self::B45,
+        Self::B46,
+        Self::B47,
+    ];
+
+    /// Returns the catalogue id.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::B33 => "B33",
+            Self::B34 => "B34",
+            Self::B43 => "B43",
+            Self::B44 => "B44",
+            Self::B45 => "B45",
+            Self::B46 => "B46",
+            Self::B47 => "B47",
+        }
+    }
+}
+
+/// The bugs switched on in one broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlantedSet {
+    #[cfg(feature = "planted-bugs")]
+    bits: u64,
+}
+
+impl PlantedSet {
+    /// No bug: the only set of a release.
+    pub const NONE: Self = Self {
+        #[cfg(feature = "planted-bugs")]
+        bits: 0,
+    };
+
+    /// Makes the set that holds one bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub const fn only(bug: Planted) -> Self {
+        Self {
+            bits: 1 << bug as u8,
+        }
+    }
+
+    /// Returns whether a bug is switched on.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub const fn has(self, bug: Planted) -> bool {
+        self.bits & (1 << bug as u8) != 0
+    }
+
+    /// Returns whether a bug is switched on: never, without the feature.
+    #[cfg(not(feature = "planted-bugs"))]
+    #[must_use]
+    pub const fn has(self, _bug: Planted) -> bool {
+        false
+    }
+}
