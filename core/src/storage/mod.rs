@@ -15,9 +15,11 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 
 use bytes::Bytes;
 
+mod atomic_file;
 mod op;
 mod part;
 
+pub use atomic_file::{AtomicFile, ReadFile, ReadProgress};
 pub use op::{
     Completion, DirEntry, EntryKind, FaultKind, FileOp, OpResult, StorageFault, StorageOp,
     SyncTarget,
@@ -117,6 +119,11 @@ pub struct Generation(pub u32);
 /// The machine that submitted an operation and gets its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u32);
+
+impl Owner {
+    /// Nobody waits for the completion: a close, a removal whose failure changes nothing.
+    pub const NOBODY: Self = Self(0);
+}
 
 /// A submitted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
