@@ -1,7 +1,9 @@
 //! Seedlog's sans-IO core: every decision of a Kafka-compatible replicated log.
 pub mod broker;
 pub mod event;
+pub mod frontend;
 pub mod ids;
+pub mod logdir;
 pub mod planted;
 pub mod storage;
 pub mod time;
