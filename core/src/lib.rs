@@ -1,5 +1,6 @@
 //! Seedlog's sans-IO core: every decision of a Kafka-compatible replicated log.
 pub mod broker;
+pub mod config;
 pub mod event;
 pub mod frontend;
 pub mod ids;
