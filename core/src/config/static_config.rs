@@ -192,7 +192,7 @@ fn number(values: &OverrideMap, name: &str) -> Option<i64> {
     let text = values
         .get(name)
         .map(String::as_str)
-        .or(key.default_text())?;
+        .or_else(|| key.default_text())?;
     key.parse(text).ok()?.as_long()
 }
 
