@@ -6,5 +6,6 @@ pub mod frontend;
 pub mod ids;
 pub mod logdir;
 pub mod planted;
+pub mod protocol;
 pub mod storage;
 pub mod time;

@@ -1,0 +1,80 @@
+//! Fields that a version lacks, set to what means "not there".
+//!
+//! The wire crate refuses to write a message with such a field set, where Kafka marks it as not
+//! ignorable. A handler fills its answer for the newest version; this makes it fit the one asked.
+
+use super::messages::{
+    ApiVersionsResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
+    DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
+    DescribeConfigsResponseData, IncrementalAlterConfigsResponseData, ListOffsetsResponseData,
+    MetadataResponseData,
+};
+
+/// A response that can be fitted to a version.
+pub(super) trait Gate {
+    /// Unsets what `version` cannot say.
+    fn gate(&mut self, _version: i16) {}
+}
+
+/// Kafka's "authorized operations were not asked for".
+const OPERATIONS_UNKNOWN: i32 = i32::MIN;
+/// Kafka's endpoint type of brokers.
+const ENDPOINT_BROKERS: i8 = 1;
+
+impl Gate for ListOffsetsResponseData {
+    fn gate(&mut self, version: i16) {
+        if version < 4 {
+            for partition in self
+                .topics
+                .iter_mut()
+                .flat_map(|topic| &mut topic.partitions)
+            {
+                partition.leader_epoch = -1;
+            }
+        }
+    }
+}
+
+impl Gate for MetadataResponseData {
+    fn gate(&mut self, version: i16) {
+        if !(8..=10).contains(&version) {
+            self.cluster_authorized_operations = OPERATIONS_UNKNOWN;
+        }
+        if version < 8 {
+            for topic in &mut self.topics {
+                topic.topic_authorized_operations = OPERATIONS_UNKNOWN;
+            }
+        }
+    }
+}
+
+impl Gate for ApiVersionsResponseData {
+    fn gate(&mut self, version: i16) {
+        if version < 4 {
+            // Older readers fail on a range that starts at 0 (KAFKA-17011), so Kafka leaves the
+            // feature out.
+            self.supported_features
+                .retain(|feature| feature.min_version != 0);
+        }
+    }
+}
+
+impl Gate for DescribeClusterResponseData {
+    fn gate(&mut self, version: i16) {
+        if version < 1 {
+            self.endpoint_type = ENDPOINT_BROKERS;
+        }
+        if version < 2 {
+            for broker in &mut self.brokers {
+                broker.is_fenced = false;
+            }
+        }
+    }
+}
+
+impl Gate for CreateTopicsResponseData {}
+impl Gate for DeleteTopicsResponseData {}
+impl Gate for DeleteRecordsResponseData {}
+impl Gate for DescribeConfigsResponseData {}
+impl Gate for CreatePartitionsResponseData {}
+impl Gate for IncrementalAlterConfigsResponseData {}

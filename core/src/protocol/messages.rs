@@ -1,0 +1,63 @@
+//! The message structs of the wire crate that this crate uses.
+//!
+//! They are re-exported here and named nowhere else, so that the wire crate can be replaced.
+
+pub use kacrab_protocol::generated::{
+    api_versions_request::ApiVersionsRequestData,
+    api_versions_response::{
+        ApiVersion, ApiVersionsResponseData, FinalizedFeatureKey, SupportedFeatureKey,
+    },
+    create_partitions_request::{
+        CreatePartitionsAssignment, CreatePartitionsRequestData, CreatePartitionsTopic,
+    },
+    create_partitions_response::{CreatePartitionsResponseData, CreatePartitionsTopicResult},
+    create_topics_request::{
+        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequestData,
+    },
+    create_topics_response::{
+        CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponseData,
+    },
+    delete_records_request::{
+        DeleteRecordsPartition, DeleteRecordsRequestData, DeleteRecordsTopic,
+    },
+    delete_records_response::{
+        DeleteRecordsPartitionResult, DeleteRecordsResponseData, DeleteRecordsTopicResult,
+    },
+    delete_topics_request::{DeleteTopicState, DeleteTopicsRequestData},
+    delete_topics_response::{DeletableTopicResult, DeleteTopicsResponseData},
+    describe_cluster_request::DescribeClusterRequestData,
+    describe_cluster_response::{DescribeClusterBroker, DescribeClusterResponseData},
+    describe_configs_request::{DescribeConfigsRequestData, DescribeConfigsResource},
+    describe_configs_response::{
+        DescribeConfigsResourceResult, DescribeConfigsResponseData, DescribeConfigsResult,
+        DescribeConfigsSynonym,
+    },
+    fetch_request::FetchRequestData,
+    fetch_response::FetchResponseData,
+    incremental_alter_configs_request::{
+        AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequestData,
+    },
+    incremental_alter_configs_response::{
+        AlterConfigsResourceResponse, IncrementalAlterConfigsResponseData,
+    },
+    list_offsets_request::{ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic},
+    list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsResponseData, ListOffsetsTopicResponse,
+    },
+    metadata_request::{MetadataRequestData, MetadataRequestTopic},
+    metadata_response::{
+        MetadataResponseBroker, MetadataResponseData, MetadataResponsePartition,
+        MetadataResponseTopic,
+    },
+    produce_request::ProduceRequestData,
+    produce_response::ProduceResponseData,
+};
+
+/// The parts of the wire crate's Fetch and Produce messages, for the client's side.
+///
+/// The broker's side has structs of its own in [`crate::protocol`].
+pub mod wire {
+    pub use kacrab_protocol::generated::{
+        fetch_request, fetch_response, produce_request, produce_response,
+    };
+}
