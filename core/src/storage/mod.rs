@@ -3,7 +3,8 @@
 //! A machine submits operations to the [`StorageQueue`]; the broker hands them to its driver as outputs and routes each
 //! [`Completion`] back to the machine that owns it. What the host must guarantee, in production and in simulation alike:
 //!
-//! 1. Operations on one file take effect in the order of their submission, and complete in that order.
+//! 1. Operations on one file take effect in the order of their submission, and complete in that order. A [`FileOp::Sync`]
+//!    stands outside this order: what follows it does not wait for it.
 //! 2. Operations on different files, or on folders, are not ordered. A machine that needs an order waits for a completion.
 //! 3. A [`FileOp::Sync`] makes durable at least what had *completed* on the named files before it was submitted, and the
 //!    entries (creations, renames, removals) of the named folders that had completed before it. Nothing else is durable:
@@ -16,6 +17,8 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use bytes::Bytes;
 
 mod atomic_file;
+#[cfg(any(test, feature = "contract"))]
+pub mod contract;
 mod op;
 mod part;
 
