@@ -1,0 +1,432 @@
+//! The file operations of the core, performed on a real file system.
+//!
+//! What does not block is done at once and completes in the same turn: opening, writing to the page cache, reading what the
+//! page cache holds, truncating, renaming, listing. What blocks goes to worker threads: syncs, reads that miss the page cache,
+//! removal of whole folders. Operations on one file keep their order across the two: while a worker reads a file, later
+//! operations on it wait. A sync stands outside that order, as its contract allows: it covers what had completed before it
+//! was submitted, and writes that follow do not wait for it.
+
+use std::{
+    fs::{self, File},
+    io::{self, IoSlice, IoSliceMut},
+    path::PathBuf,
+    rc::Rc,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use rustix::io::{Errno, ReadWriteFlags};
+use seedlog_core::{
+    ids::ConnectionId,
+    storage::{
+        Completion, DirEntry, EntryKind, FileId, FileOp, FilePath, FileRange, OpId, OpResult,
+        StorageFault, StorageOp, SyncTarget, WriteData,
+    },
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+mod fault;
+mod lock;
+mod table;
+mod workers;
+
+pub use lock::LogDirError;
+pub(crate) use {fault::fault, table::Cuts, workers::Done};
+
+use lock::{DirLock, LOCK_FILE};
+use table::Table;
+use workers::{Job, SyncSet, Workers};
+
+/// All files of this process's log directories.
+#[derive(Debug)]
+pub struct Files {
+    table: Table,
+    workers: Workers,
+    _locks: Vec<DirLock>,
+}
+
+/// A range of a file on its way to a socket. It keeps the file open and remembers whether the file was cut meanwhile.
+#[derive(Debug)]
+pub(crate) struct OpenRange {
+    /// Which file, for the report when it cannot be read.
+    pub(crate) id: FileId,
+    /// The open file.
+    pub(crate) source: Arc<File>,
+    /// Position of the next byte to send.
+    pub(crate) at: u64,
+    /// How many bytes are left.
+    pub(crate) left: usize,
+    cuts: Rc<Cuts>,
+    cuts_seen: u64,
+}
+
+impl OpenRange {
+    /// Returns whether the bytes left are still those that were promised.
+    pub(crate) fn is_intact(&self) -> bool {
+        let left = u64::try_from(self.left).unwrap_or(u64::MAX);
+        self.cuts.kept(self.cuts_seen, self.at.saturating_add(left))
+    }
+
+    /// Passes over bytes that were sent.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.at = self
+            .at
+            .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        self.left = self.left.saturating_sub(count);
+    }
+}
+
+impl Files {
+    /// Locks the log directories, creating missing ones, and holds at most `open_max` files open while it can.
+    ///
+    /// Results of work that blocks arrive at `done` and go back in by [`on_done`](Self::on_done).
+    pub(crate) fn open(
+        dirs: &[PathBuf],
+        open_max: usize,
+        done: UnboundedSender<Done>,
+    ) -> Result<Self, LogDirError> {
+        let mut locks = Vec::with_capacity(dirs.len());
+        for dir in dirs {
+            locks.push(DirLock::take(dir)?);
+        }
+        Ok(Self {
+            table: Table::new(dirs.to_vec(), open_max),
+            workers: Workers::new(done),
+            _locks: locks,
+        })
+    }
+
+    /// Performs an operation, or hands it to a worker; what completes at once is appended to `completed`.
+    pub(crate) fn submit(&mut self, op: StorageOp, completed: &mut Vec<Completion>) {
+        if let Some(entry) = file_of(&op.op).and_then(|file| self.table.entry(file))
+            && entry.busy
+        {
+            entry.waiting.push_back(op);
+            return;
+        }
+        let StorageOp { id, op } = op;
+        if let Some(result) = self.perform(id, op) {
+            let result = result.map_err(|error| fault(&error));
+            completed.push(Completion { id, result });
+        }
+    }
+
+    /// Notes that a worker ended an operation: its completion is appended, then those of operations that waited for it.
+    pub(crate) fn on_done(
+        &mut self,
+        completion: Completion,
+        file: Option<FileId>,
+        completed: &mut Vec<Completion>,
+    ) {
+        completed.push(completion);
+        let Some(file) = file else { return };
+        if let Some(entry) = self.table.entry(file) {
+            entry.busy = false;
+        }
+        while let Some(entry) = self.table.entry(file)
+            && !entry.busy
+            && let Some(op) = entry.waiting.pop_front()
+        {
+            // A read that misses the page cache makes the file busy again; the rest waits on in its order.
+            self.submit(op, completed);
+        }
+    }
+
+    /// Pins a range that a frame promised.
+    pub(crate) fn resolve(&mut self, range: &FileRange) -> Result<OpenRange, StorageFault> {
+        let source = self
+            .table
+            .handle(range.file)
+            .map_err(|error| fault(&error))?;
+        let entry = self.table.entry(range.file);
+        let cuts = entry.map(|entry| Rc::clone(&entry.cuts));
+        let cuts = cuts.ok_or_else(|| fault(&io::ErrorKind::NotFound.into()))?;
+        Ok(OpenRange {
+            id: range.file,
+            source,
+            at: range.at,
+            left: usize::try_from(range.len).unwrap_or(usize::MAX),
+            cuts_seen: cuts.count(),
+            cuts,
+        })
+    }
+
+    /// Has a worker bring bytes into the page cache for a connection.
+    pub(crate) fn warm(
+        &mut self,
+        connection: ConnectionId,
+        source: Arc<File>,
+        at: u64,
+        len: usize,
+    ) {
+        self.workers.submit([Job::Warm {
+            connection,
+            source,
+            at,
+            len,
+        }]);
+    }
+
+    /// Performs an operation; `None` when a worker does.
+    fn perform(&mut self, id: OpId, op: FileOp) -> Option<io::Result<OpResult>> {
+        let done = |()| OpResult::Done;
+        Some(match op {
+            FileOp::List { dir } => self.list(&dir).map(OpResult::Listing),
+            FileOp::CreateDir { dir } => self.create_dir(&dir).map(done),
+            FileOp::Open { file, path, create } => self
+                .table
+                .open(file, path, create)
+                .map(|len| OpResult::Opened { len }),
+            FileOp::Write { file, at, data } => self.write(file, at, &data).map(done),
+            FileOp::Read { file, at, len } => return self.read(id, file, at, len),
+            FileOp::Truncate { file, len } => self.truncate(file, len).map(done),
+            FileOp::Sync { files, dirs } => return self.sync(id, &files, &dirs),
+            FileOp::Rename { from, to } => self.rename(&from, &to).map(done),
+            FileOp::Remove { path } => self.remove(&path).map(done),
+            FileOp::RemoveDir { dir } => return self.remove_dir(id, &dir),
+            FileOp::Close { file } => {
+                self.table.close(file);
+                Ok(OpResult::Done)
+            }
+        })
+    }
+
+    fn list(&self, dir: &FilePath) -> io::Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(self.table.locate(dir)?)? {
+            let entry = entry?;
+            // A name that is not text is none of ours, and the core could not ask for it.
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            if dir.relative().is_empty() && name == LOCK_FILE {
+                continue;
+            }
+            let metadata = match fs::metadata(entry.path()) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let kind = if metadata.is_dir() {
+                EntryKind::Dir
+            } else {
+                let len = metadata.len();
+                EntryKind::File { len }
+            };
+            entries.push(DirEntry { name, kind });
+        }
+        Ok(entries)
+    }
+
+    fn create_dir(&self, dir: &FilePath) -> io::Result<()> {
+        let place = self.table.locate(dir)?;
+        match fs::create_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && place.is_dir() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn write(&mut self, file: FileId, at: u64, data: &WriteData) -> io::Result<()> {
+        let handle = self.table.handle(file)?;
+        if let Some(entry) = self.table.entry(file) {
+            entry.dirty = true;
+        }
+        write_all_at(&handle, at, data.head.as_slice(), &data.body)
+    }
+
+    fn read(&mut self, id: OpId, file: FileId, at: u64, len: u32) -> Option<io::Result<OpResult>> {
+        let source = match self.table.handle(file) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(error)),
+        };
+        let held = match source.metadata() {
+            Ok(metadata) => metadata.len().saturating_sub(at),
+            Err(error) => return Some(Err(error)),
+        };
+        // No more than the file holds, whatever was asked for: the buffer is made before the bytes are seen.
+        let len = usize::try_from(held.min(u64::from(len))).unwrap_or(usize::MAX);
+        if len <= INLINE_READ_BYTES_MAX {
+            match read_cached(&source, at, len) {
+                Ok(Some(bytes)) => return Some(Ok(OpResult::Data(bytes))),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        if let Some(entry) = self.table.entry(file) {
+            entry.busy = true;
+        }
+        self.workers.submit([Job::Read {
+            id,
+            file,
+            source,
+            at,
+            len,
+        }]);
+        None
+    }
+
+    fn truncate(&mut self, file: FileId, len: u64) -> io::Result<()> {
+        let handle = self.table.handle(file)?;
+        if let Some(entry) = self.table.entry(file) {
+            entry.dirty = true;
+            entry.cuts.cut(len);
+        }
+        handle.set_len(len)
+    }
+
+    fn sync(
+        &mut self,
+        id: OpId,
+        files: &[SyncTarget],
+        dirs: &[FilePath],
+    ) -> Option<io::Result<OpResult>> {
+        if files.is_empty() && dirs.is_empty() {
+            return Some(Ok(OpResult::Done));
+        }
+        let set = SyncSet::new(id, files.len() + dirs.len());
+        let mut jobs = Vec::with_capacity(files.len() + dirs.len());
+        for target in files {
+            let handle = match self.table.handle(target.file) {
+                Ok(handle) => handle,
+                Err(error) => return Some(Err(error)),
+            };
+            // Cleared at the start, so that a write during the sync counts as not synced.
+            if let Some(entry) = self.table.entry(target.file) {
+                entry.dirty = false;
+            }
+            jobs.push(Job::SyncFile(Arc::clone(&set), handle));
+        }
+        for dir in dirs {
+            match self.table.locate(dir) {
+                Ok(place) => jobs.push(Job::SyncDir(Arc::clone(&set), place)),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.workers.submit(jobs);
+        None
+    }
+
+    fn rename(&mut self, from: &FilePath, to: &FilePath) -> io::Result<()> {
+        let (old, new) = (self.table.locate(from)?, self.table.locate(to)?);
+        let replaced = self.table.detach(to);
+        fs::rename(old, new)?;
+        if from != to {
+            self.table.removed(&replaced);
+            self.table.renamed(from, to);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &FilePath) -> io::Result<()> {
+        let place = self.table.locate(path)?;
+        let ids = self.table.detach(path);
+        fs::remove_file(place)?;
+        self.table.removed(&ids);
+        Ok(())
+    }
+
+    fn remove_dir(&mut self, id: OpId, dir: &FilePath) -> Option<io::Result<OpResult>> {
+        let path = match self.table.locate(dir) {
+            Ok(path) => path,
+            Err(error) => return Some(Err(error)),
+        };
+        let ids = self.table.detach(dir);
+        self.table.removed(&ids);
+        self.workers.submit([Job::RemoveDir { id, path }]);
+        None
+    }
+}
+
+/// Returns the one file that an operation works on, if its order among others matters.
+const fn file_of(op: &FileOp) -> Option<FileId> {
+    match op {
+        FileOp::Write { file, .. }
+        | FileOp::Read { file, .. }
+        | FileOp::Truncate { file, .. }
+        | FileOp::Close { file } => Some(*file),
+        FileOp::List { .. }
+        | FileOp::CreateDir { .. }
+        | FileOp::Open { .. }
+        | FileOp::Sync { .. }
+        | FileOp::Rename { .. }
+        | FileOp::Remove { .. }
+        | FileOp::RemoveDir { .. } => None,
+    }
+}
+
+/// Writes a head and a body with one call where the system takes them whole.
+fn write_all_at(file: &File, mut at: u64, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
+    while !(head.is_empty() && body.is_empty()) {
+        let slices = [IoSlice::new(head), IoSlice::new(body)];
+        let slices = if head.is_empty() {
+            &slices[1..]
+        } else {
+            &slices[..]
+        };
+        let count = match rustix::io::pwritev(file, slices, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        at = at.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        let of_head = count.min(head.len());
+        head = &head[of_head..];
+        body = &body[count - of_head..];
+    }
+    Ok(())
+}
+
+/// Reads `len` bytes if the page cache holds them all.
+fn read_cached(file: &File, at: u64, len: usize) -> io::Result<Option<Bytes>> {
+    let mut bytes = vec![0; len];
+    Ok(fill_cached(file, at, &mut bytes)?.then(|| Bytes::from(bytes)))
+}
+
+/// Fills a buffer from the page cache; `false` if some of the bytes are not there, or the file is shorter.
+pub(crate) fn fill_cached(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<bool> {
+    if bytes.is_empty() {
+        return Ok(true);
+    }
+    loop {
+        let slices = &mut [IoSliceMut::new(bytes)];
+        return match rustix::io::preadv2(file, slices, at, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Ok(count == bytes.len()),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(Errno::INTR) => continue,
+            // A file system that cannot say what it has cached: small reads are worth the risk of a wait.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if bytes.len() <= BLIND_READ_BYTES_MAX => {
+                let count = rustix::io::pread(file, &mut *bytes, at)?;
+                Ok(count == bytes.len())
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        };
+    }
+}
+
+/// Finds out how many files this process may open, after asking for as many as its hard limit allows.
+pub(crate) fn descriptors_max() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    current.map_or(usize::MAX, |current| {
+        usize::try_from(current).unwrap_or(usize::MAX)
+    })
+}
+
+/// Larger reads always go to a worker: copying this much takes about as long as waking a thread.
+const INLINE_READ_BYTES_MAX: usize = 256 * 1024;
+
+/// The largest read done without knowing whether it blocks.
+const BLIND_READ_BYTES_MAX: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! The driver with a machine of a few lines: real sockets, real files, real signals.
+
+mod sockets;
+mod toy;
