@@ -1,4 +1,5 @@
 //! Seedlog's sans-IO core: every decision of a Kafka-compatible replicated log.
+pub mod batch;
 pub mod broker;
 pub mod config;
 pub mod event;
