@@ -31,6 +31,7 @@ mod header;
 pub mod messages;
 mod produce_request;
 mod produce_response;
+mod questions;
 mod reader;
 mod request;
 mod response;
@@ -61,6 +62,7 @@ pub use self::{
     produce_response::{
         ProducePartitionResponse, ProduceResponse, ProduceTopicResponse, RecordError,
     },
+    questions::{asks_for_all_topics, names_client_software},
     request::{DecodeLimits, Request, RequestBody, decode_request},
     response::{ResponseBody, encode_response, unsupported_api_versions_response},
 };

@@ -2,6 +2,7 @@
 //! hostile ones.
 
 mod golden;
+mod golden_responses;
 mod hostile;
 mod hot_requests;
 mod hot_responses;
