@@ -1,5 +1,7 @@
 //! The APIs this crate knows: keys, versions, listeners, header versions.
 
+use super::messages::ApiVersion;
+
 /// The listeners on which an API is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listener {
@@ -193,6 +195,19 @@ pub fn advertised(listener: Listener) -> impl Iterator<Item = Advertised> {
         })
 }
 
+/// Returns what is advertised on `listener`, as an ApiVersions answer carries it.
+#[must_use]
+pub fn api_versions(listener: Listener) -> Vec<ApiVersion> {
+    advertised(listener)
+        .map(|Advertised { api, versions }| {
+            ApiVersion::default()
+                .with_api_key(api.key())
+                .with_min_version(versions.min)
+                .with_max_version(versions.max)
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,7 +242,7 @@ mod tests {
     fn produce_is_advertised_from_zero_and_hidden_from_the_quorum() {
         let broker: Vec<Advertised> = advertised(Listener::Broker).collect();
         assert_eq!(broker[0].versions, VersionRange { min: 0, max: 13 });
-        assert_eq!(broker.len(), 12);
+        assert_eq!(api_versions(Listener::Broker).len(), 12);
         let controller: Vec<i16> = advertised(Listener::Controller)
             .map(|line| line.api.key())
             .collect();

@@ -119,7 +119,7 @@ pub enum DecodeError {
 /// What the connection does after a [`DecodeError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultAction {
-    /// Send this frame in the request's place and go on.
+    /// Send this frame, length prefix included, in the request's turn and go on.
     Answer(Bytes),
     /// Close the connection, as Kafka does; the error is the reason to log.
     Close,

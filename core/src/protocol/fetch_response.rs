@@ -166,7 +166,7 @@ pub fn encode_fetch_response(
     response: &FetchResponse,
 ) -> Result<FetchFrame, EncodeError> {
     let head = response.frame(version, correlation_id)?;
-    let buffer = head.buffer.freeze();
+    let buffer = Bytes::from(head.buffer);
     let mut len = buffer.len();
     let mut parts = Vec::with_capacity(head.gaps.len() * 2 + 1);
     let mut from = 0;

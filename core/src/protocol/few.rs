@@ -93,3 +93,19 @@ impl<'a, T> IntoIterator for &'a Few<T> {
         self.as_slice().iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_keep_their_order_however_many() {
+        for count in 0..4 {
+            let elements: Vec<i32> = (0..count).collect();
+            let few = Few::from(elements.clone());
+            assert_eq!(matches!(few, Few::One(_)), count == 1);
+            assert_eq!(few.as_slice(), elements);
+            assert_eq!(few.into_iter().collect::<Vec<i32>>(), elements);
+        }
+    }
+}

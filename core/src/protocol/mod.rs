@@ -16,6 +16,11 @@
 //! - the client's side ([`encode_request`], [`decode_response`]) for client machines and peers.
 //!
 //! Message structs are in [`messages`], errors as values in [`ErrorCode`].
+//!
+//! A request is refused wherever Kafka 4.3 refuses it, and in these cases that Kafka lets pass and
+//! no client produces: bytes after the last field, text that is not UTF-8 (but for the client id),
+//! tags that do not ascend, a known tag whose size is not that of its content, and counts over the
+//! limits that Kafka has from 4.4 on.
 
 mod api;
 mod client;
@@ -45,7 +50,7 @@ mod uuid;
 pub use kacrab_protocol::{KafkaString, KafkaUuid};
 
 pub use self::{
-    api::{Advertised, ApiKey, ApiSpec, Listener, VersionRange, advertised},
+    api::{Advertised, ApiKey, ApiSpec, Listener, VersionRange, advertised, api_versions},
     client::{ClientRequest, decode_response, encode_request},
     endpoint::{LeaderIdAndEpoch, NodeEndpoint},
     error_code::ErrorCode,

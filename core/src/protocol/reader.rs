@@ -27,8 +27,8 @@ pub(super) type Read<T> = Result<T, FieldFault>;
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     frame: &'a Bytes,
-    at: usize,
-    end: usize,
+    /// What is left to read; ends before the frame does while a tagged field is read.
+    rest: &'a [u8],
     flexible: bool,
     elements_max: u64,
     tags_max: u64,
@@ -45,11 +45,9 @@ const STRING_BYTES_MAX: u32 = 0x7fff;
 impl<'a> Reader<'a> {
     /// A reader of `frame` from byte `at`; `flexible` says how strings and arrays are written.
     pub(super) fn new(frame: &'a Bytes, at: usize, flexible: bool, limits: &DecodeLimits) -> Self {
-        let end = frame.len();
         Self {
             frame,
-            at: at.min(end),
-            end,
+            rest: frame.get(at..).unwrap_or_default(),
             flexible,
             elements_max: limits.elements_max,
             tags_max: limits.tags_max,
@@ -57,14 +55,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The position of the next byte.
+    /// The position of the next byte, outside of tagged fields.
     pub(super) const fn position(&self) -> usize {
-        self.at
+        self.frame.len() - self.rest.len()
     }
 
     /// Bytes left.
     pub(super) const fn remaining(&self) -> usize {
-        self.end - self.at
+        self.rest.len()
     }
 
     /// Refuses bytes after the last field.
@@ -75,15 +73,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn take(&mut self, field: &'static str, count: usize) -> Read<&'a [u8]> {
-        if count > self.remaining() {
-            return Err(self.truncated(field, count as u64));
+        match self.rest.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.truncated(field, count as u64)),
         }
-        let from = self.at;
-        self.at += count;
-        Ok(&self.frame[from..self.at])
     }
 
+    #[cold]
     fn truncated(&self, field: &'static str, needed: u64) -> FieldFault {
         FieldFault::new(
             field,
@@ -94,10 +95,15 @@ impl<'a> Reader<'a> {
         )
     }
 
+    #[inline]
     fn fixed<const N: usize>(&mut self, field: &'static str) -> Read<[u8; N]> {
-        let mut value = [0; N];
-        value.copy_from_slice(self.take(field, N)?);
-        Ok(value)
+        match self.rest.split_first_chunk() {
+            Some((value, rest)) => {
+                self.rest = rest;
+                Ok(*value)
+            }
+            None => Err(self.truncated(field, N as u64)),
+        }
     }
 
     pub(super) fn i8(&mut self, field: &'static str) -> Read<i8> {
@@ -205,9 +211,8 @@ impl<'a> Reader<'a> {
         let Some(length) = self.length(field)? else {
             return Ok(None);
         };
-        let from = self.at;
-        self.skip(field, length as usize)?;
-        Ok(Some(self.frame.slice(from..self.at)))
+        let bytes = self.take(field, length as usize)?;
+        Ok(Some(self.frame.slice_ref(bytes)))
     }
 
     /// Reads the count of a nullable array whose elements take `element_bytes` in memory.
@@ -294,17 +299,12 @@ impl<'a> Reader<'a> {
             }
             last = Some(tag);
             let size = self.varint(FIELD)? as usize;
-            if size > self.remaining() {
-                return Err(self.truncated(FIELD, size as u64));
-            }
-            let outer = std::mem::replace(&mut self.end, self.at + size);
-            if !known(self, tag)? {
-                self.at = self.end;
-            }
-            if self.at != self.end {
+            let content = self.take(FIELD, size)?;
+            let after = std::mem::replace(&mut self.rest, content);
+            if known(self, tag)? && !self.rest.is_empty() {
                 return Err(FieldFault::new(FIELD, Fault::TagSize(tag)));
             }
-            self.end = outer;
+            self.rest = after;
         }
         Ok(())
     }

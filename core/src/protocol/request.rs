@@ -25,7 +25,7 @@ pub struct DecodeLimits {
     /// The most tagged fields of one struct (Kafka 4.4: 10,000).
     pub tags_max: u64,
     /// The most bytes that the decoded message may take beside the frame, which its strings and
-    /// records share.
+    /// records share; arrays that grow while they are read may hold up to twice that.
     pub memory_max: u64,
 }
 
@@ -110,8 +110,8 @@ bodies! {
 
 /// Decodes one frame, without its length prefix.
 ///
-/// Strings and records are slices of `frame`. Beside it, nothing larger than
-/// [`DecodeLimits::memory_max`] is allocated, whatever the frame claims.
+/// Strings and records are slices of `frame`. What is allocated beside it is bounded by
+/// [`DecodeLimits::memory_max`], whatever the frame claims.
 ///
 /// # Errors
 ///

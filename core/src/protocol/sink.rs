@@ -1,6 +1,6 @@
 //! Where a message is written to: once into a counter for its length, then into one buffer.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kacrab_protocol::{KafkaString, KafkaUuid};
 
 use super::{ApiKey, EncodeError, FRAME_PREFIX_BYTES, FetchRecords};
@@ -143,6 +143,7 @@ impl Sink for Counter {
         self.flexible
     }
 
+    #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
         self.head = self.head.saturating_add(bytes.len());
     }
@@ -157,7 +158,7 @@ impl Sink for Counter {
 #[derive(Debug)]
 pub(super) struct Head {
     flexible: bool,
-    pub(super) buffer: BytesMut,
+    pub(super) buffer: Vec<u8>,
     /// Position in the buffer and what comes there.
     pub(super) gaps: Vec<(usize, FetchRecords)>,
 }
@@ -167,6 +168,7 @@ impl Sink for Head {
         self.flexible
     }
 
+    #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -195,7 +197,7 @@ pub(super) trait HotMessage {
         self.write(&mut counter, version)?;
         let mut head = Head {
             flexible,
-            buffer: BytesMut::with_capacity(counter.head),
+            buffer: Vec::with_capacity(counter.head),
             gaps: Vec::with_capacity(counter.gaps),
         };
         head.i32(counter.frame_len()?);
@@ -212,7 +214,7 @@ pub(super) trait HotMessage {
     /// Writes a frame that has no gaps.
     fn frame_without_gaps(&self, version: i16, correlation_id: i32) -> Result<Bytes, EncodeError> {
         self.frame(version, correlation_id)
-            .map(|head| head.buffer.freeze())
+            .map(|head| head.buffer.into())
     }
 }
 
