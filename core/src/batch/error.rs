@@ -39,6 +39,9 @@ pub enum BatchError {
         /// The topic's limit.
         max: usize,
     },
+    /// Written with the topic's codec, the batch would outgrow its 32-bit length field.
+    #[error("the recompressed batch is too large for its format")]
+    FormatLimit,
     /// The batch does not fit into a segment.
     #[error("batch of {size} bytes is larger than segment.bytes {max}")]
     LargerThanSegment {
@@ -105,7 +108,7 @@ pub enum BatchError {
         fault: RecordFault,
     },
     /// Records can be parsed but break a rule of the topic.
-    #[error("{} or more records were rejected", errors.len())]
+    #[error("{} records were rejected", errors.len())]
     Rejected {
         /// Up to [`REJECTED_RECORDS_MAX`] of them, in order.
         errors: Vec<RejectedRecord>,
@@ -179,9 +182,9 @@ impl BatchError {
     pub fn kafka_code(&self) -> i16 {
         match self {
             Self::Header(_) | Self::Crc { .. } => CORRUPT_MESSAGE,
-            Self::TooLarge { .. } | Self::Codec(CodecError::OutputLimit { .. }) => {
-                MESSAGE_TOO_LARGE
-            }
+            Self::TooLarge { .. }
+            | Self::FormatLimit
+            | Self::Codec(CodecError::OutputLimit { .. }) => MESSAGE_TOO_LARGE,
             Self::LargerThanSegment { .. } => RECORD_LIST_TOO_LARGE,
             Self::UnknownCodec { .. } | Self::ZstdNotAllowed => UNSUPPORTED_COMPRESSION_TYPE,
             Self::Rejected { errors } if errors.iter().any(|e| e.reason.is_timestamp()) => {

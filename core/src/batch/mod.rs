@@ -43,8 +43,13 @@
 //!   what is wrong; neither is retried by clients.
 //! - Records that unpack beyond the bound are `MESSAGE_TOO_LARGE`; Kafka 4.3 has no bound.
 //! - At most [`REJECTED_RECORDS_MAX`] records are named in one answer.
-//! - The deep check refuses offset deltas that do not count up by one. Kafka numbers a compressed
-//!   batch anew and stores an uncompressed one as it is, with offsets that consumers stumble over.
+//! - The deep check refuses offset deltas that do not count up by one. Kafka answers
+//!   `UNKNOWN_SERVER_ERROR` where the batch is compressed and stores it as it is, with offsets that
+//!   consumers stumble over, where it is not.
+//! - Records are parsed as strictly in a compressed batch as in a plain one; Kafka skips fields of
+//!   the former without comparing them with the record's size.
+//! - Header keys are bytes: a recompressed batch keeps a key that is not UTF-8, where Kafka writes
+//!   replacement characters.
 //!
 //! # What a malicious batch with a valid checksum can do
 //!
@@ -54,7 +59,7 @@
 //! - store records that do not parse or unpack: consumers fail at that batch until they seek past
 //!   it; look-ups by time and compaction must expect it and do. Kafka refuses such a batch.
 //! - give offset deltas that are out of order or beyond the batch: consumers see odd offsets, but
-//!   the log does not; offsets of other batches come from headers alone. In Kafka the same holds
+//!   the log does not: offsets of other batches come from headers alone. In Kafka the same holds
 //!   for uncompressed batches.
 //! - understate the max timestamp, though not below the base: look-ups by time may miss records,
 //!   retention by time may remove the segment sooner. Overstating it is bounded by
@@ -69,6 +74,7 @@
 mod builder;
 mod codec;
 pub mod control;
+mod crc;
 mod error;
 mod header;
 mod lookup;

@@ -3,6 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::crc::shift;
 use super::header::{
     ATTRIBUTES_AT, Attributes, BatchHeader, CRC_AT, HEADER_SIZE, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT,
     TimestampType,
@@ -103,7 +104,7 @@ impl Batch {
         let new_head_crc = crc32c::crc32c(&self.head[ATTRIBUTES_AT..]);
         // crc(head ++ body) = shift(crc(head), len(body)) ^ crc(body), so what changes is the
         // shifted difference of the two head checksums.
-        let shifted = crc32c::crc32c_combine(old_head_crc ^ new_head_crc, 0, self.body.len());
+        let shifted = shift(old_head_crc ^ new_head_crc, self.body.len());
         let crc = old_crc ^ shifted;
         self.head[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_be_bytes());
     }

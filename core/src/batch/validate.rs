@@ -329,10 +329,7 @@ impl From<RecompressError> for BatchError {
                     }],
                 },
                 BuildError::Empty => Self::Count { count: 0 },
-                BuildError::OffsetOrder { .. } | BuildError::TooLarge => Self::TooLarge {
-                    size: usize::MAX,
-                    max: HEADER_SIZE,
-                },
+                BuildError::OffsetOrder { .. } | BuildError::TooLarge => Self::FormatLimit,
             },
         }
     }
