@@ -2,6 +2,7 @@
 pub mod batch;
 pub mod broker;
 pub mod config;
+pub mod controller;
 pub mod event;
 pub mod frontend;
 pub mod ids;

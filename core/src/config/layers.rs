@@ -233,22 +233,28 @@ impl<'layers> Layers<'layers> {
         }
     }
 
+    /// Returns the value that a topic config has where the topic itself sets none, in Kafka's plain form.
+    #[must_use]
+    pub fn topic_default_plain(&self, key: &ConfigKey) -> Option<String> {
+        let text = topic_synonyms(key.name())
+            .iter()
+            .find_map(|(broker_name, conversion)| {
+                conversion.convert(&self.broker_value(broker_name).text?)
+            });
+        match (key.name(), text) {
+            // Any negative retention of the broker means "no limit".
+            ("retention.ms", Some(text)) if text.starts_with('-') => Some("-1".to_owned()),
+            (_, text) => text.or_else(|| key.default_text().map(str::to_owned)),
+        }
+    }
+
     /// Returns the log config of a topic without overrides.
     #[must_use]
     pub fn log_defaults(&self) -> LogConfig {
         let mut config = LogConfig::default();
         for key in topic_keys() {
-            let text = topic_synonyms(key.name())
-                .iter()
-                .find_map(|(broker_name, conversion)| {
-                    conversion.convert(&self.broker_value(broker_name).text?)
-                });
-            let text = match (key.name(), text) {
-                // Any negative retention of the broker means "no limit".
-                ("retention.ms", Some(text)) if text.starts_with('-') => Some("-1".to_owned()),
-                (_, text) => text.or_else(|| key.default_text().map(str::to_owned)),
-            };
             // Broker values were checked when they were set; one that a later version refuses keeps the default.
+            let text = self.topic_default_plain(key);
             if let Some(value) = text.and_then(|text| key.kind().parse(key.name(), &text).ok()) {
                 config.set(key.name(), &value);
             }
