@@ -4,9 +4,13 @@
 //! [`shard`] first, the loop that owns a machine and its sockets, then [`files`], which performs its file operations.
 
 mod clock;
+pub mod config;
 pub mod files;
+pub mod logging;
 mod machine;
+mod node;
 pub mod shard;
 
 pub use clock::Clock;
 pub use machine::Machine;
+pub use node::{StartError, run};
