@@ -26,7 +26,10 @@ pub fn start() {
 }
 
 /// Writes an event of the machine as a log line.
-#[expect(clippy::too_many_lines, reason = "one arm per event, none of which does anything")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one arm per event, none of which does anything"
+)]
 pub fn log(event: &Event) {
     match event {
         Event::Ready => tracing::info!("ready: clients can connect"),

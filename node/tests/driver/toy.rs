@@ -58,7 +58,8 @@ pub(crate) struct Toy {
     /// Who waits for the operation with this number.
     waiting: VecDeque<(u64, ConnectionId, bool)>,
     later: Vec<(Instant, ConnectionId)>,
-    stopping: bool,
+    /// Never stops, as a machine whose disk hangs.
+    stuck: bool,
     ready: bool,
 }
 
@@ -79,6 +80,13 @@ impl Toy {
         );
         toy.log = Some(file);
         toy
+    }
+
+    pub(crate) fn start_stuck(stuck: bool) -> Self {
+        Self {
+            stuck,
+            ..Self::start()
+        }
     }
 
     fn frame(&mut self, now: Now, connection: ConnectionId, bytes: &Bytes) {
@@ -195,8 +203,8 @@ impl Machine for Toy {
                     self.send(connection, whole(b"later"));
                 }
             }
+            Input::Stop if self.stuck => {}
             Input::Stop => {
-                self.stopping = true;
                 let seq = self.sync();
                 self.waiting.push_back((seq, STOP, false));
             }
