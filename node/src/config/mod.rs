@@ -17,6 +17,7 @@ use seedlog_core::{
     config::{BrokerSettings, Layers, OverrideMap, StaticConfig, parse_properties},
     ids::NodeId,
     planted::PlantedSet,
+    protocol::FrameLimits,
 };
 
 use crate::shard::Limits;
@@ -257,13 +258,17 @@ fn limits(settings: &StaticConfig) -> Limits {
     let layers = Layers::new(settings, &none, &none);
     let values = BrokerSettings::resolve(&layers);
     let count = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
-    let request_bytes_max = count(values.socket_request_max_bytes.into());
+    let defaults = Limits::default();
+    let request_max = count(values.socket_request_max_bytes.into());
     // The first request of a connection may be a produce request, when a client was told the broker's version.
     let message_bytes_max = count(layers.broker_number("message.max.bytes").unwrap_or(0));
     let first = message_bytes_max.saturating_add(REQUEST_BYTES_BESIDE_RECORDS);
     Limits {
-        request_bytes_max,
-        first_request_bytes_max: first.max(FIRST_REQUEST_BYTES_MIN).min(request_bytes_max),
+        frames: FrameLimits {
+            request_max,
+            first_max: first.max(defaults.frames.first_max).min(request_max),
+            ..defaults.frames
+        },
         connections_max: count(values.max_connections.into()),
         connections_per_address_max: count(values.max_connections_per_ip.into()),
         idle_max: values
@@ -272,7 +277,7 @@ fn limits(settings: &StaticConfig) -> Limits {
             .map(Duration::from_millis),
         partial_bytes_max: match values.queued_max_request_bytes {
             Some(bytes) if bytes > 0 => count(bytes),
-            _ => Limits::default().partial_bytes_max,
+            _ => defaults.partial_bytes_max,
         },
     }
 }
@@ -282,9 +287,6 @@ const LOG_DIR: &str = "/tmp/kafka-logs";
 
 /// Room for names and headers around the largest batch.
 const REQUEST_BYTES_BESIDE_RECORDS: usize = 64 * 1024;
-
-/// Twice the largest request that clients send by default.
-const FIRST_REQUEST_BYTES_MIN: usize = 2 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,7 @@ fn kafkas_own_file_starts_a_node() {
     };
     assert_eq!(config.listeners, [listener]);
     assert_eq!(config.voters.len(), 1);
-    assert_eq!(config.limits.request_bytes_max, 104_857_600);
+    assert_eq!(config.limits.frames.request_max, 104_857_600);
 }
 
 #[test]
@@ -231,8 +231,8 @@ fn limits_follow_kafkas_settings() {
     )
     .unwrap();
     let limits = config.limits;
-    assert_eq!(limits.request_bytes_max, 5_000_000);
-    assert_eq!(limits.first_request_bytes_max, 3_000_000 + 64 * 1024);
+    assert_eq!(limits.frames.request_max, 5_000_000);
+    assert_eq!(limits.frames.first_max, 3_000_000 + 64 * 1024);
     assert_eq!(limits.connections_max, 7);
     assert_eq!(limits.connections_per_address_max, 3);
     assert_eq!(limits.idle_max, Some(Duration::from_secs(1)));

@@ -11,6 +11,7 @@ use bytes::BufMut;
 use seedlog_core::{
     broker::Input,
     ids::ConnectionId,
+    protocol::FrameStage,
     storage::{FileId, Frame, StorageFault},
     time::Instant,
 };
@@ -163,12 +164,12 @@ impl<M: Machine> Shard<M> {
             if !connection.may_read() {
                 return Step::Again;
             }
-            let bytes_max = if connection.answered {
-                self.limits.request_bytes_max
+            let stage = if connection.answered {
+                FrameStage::Established
             } else {
-                self.limits.first_request_bytes_max
+                FrameStage::First
             };
-            let total = match connection.inbound.next(bytes_max) {
+            let total = match connection.inbound.next(&self.limits.frames, stage) {
                 Next::Frame(bytes) => {
                     frames += 1;
                     self.feed(Input::Frame {
@@ -180,10 +181,10 @@ impl<M: Machine> Shard<M> {
                     }
                     continue;
                 }
-                Next::Invalid { length } => {
+                Next::Invalid(error) => {
                     tracing::warn!(
-                        peer = %connection.peer, length, bytes_max,
-                        "closed a connection: it sent a frame of this length, which is not accepted"
+                        peer = %connection.peer,
+                        "closed a connection that sent what is no request: {error}"
                     );
                     self.drop_connection(id);
                     return Step::Wait;

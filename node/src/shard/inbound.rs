@@ -1,6 +1,7 @@
 //! From a stream of bytes to frames.
 
 use bytes::{Bytes, BytesMut};
+use seedlog_core::protocol::{FRAME_PREFIX_BYTES, FrameError, FrameLimits, FrameStage, frame_len};
 
 use super::buffers::{Buffers, READ_BYTES};
 
@@ -22,32 +23,32 @@ pub(super) enum Next {
         /// Bytes of the whole, at least four.
         total: usize,
     },
-    /// Not a frame: its length is negative or too large.
-    Invalid {
-        /// What the length says.
-        length: i32,
-    },
+    /// Not a frame.
+    Invalid(FrameError),
 }
 
 impl Inbound {
-    /// Takes the next frame if it is there, of at most `bytes_max` bytes.
-    pub(super) fn next(&mut self, bytes_max: usize) -> Next {
-        let Some(prefix) = self.buffer.first_chunk::<PREFIX_BYTES>() else {
+    /// Takes the next frame if it is there and within its limit.
+    pub(super) fn next(&mut self, limits: &FrameLimits, stage: FrameStage) -> Next {
+        let Some((prefix, rest)) = self.buffer.split_first_chunk::<FRAME_PREFIX_BYTES>() else {
             return Next::More {
-                total: PREFIX_BYTES,
+                total: FRAME_PREFIX_BYTES,
             };
         };
-        let length = i32::from_be_bytes(*prefix);
-        let body = match usize::try_from(length) {
-            Ok(body) if body <= bytes_max => body,
-            _ => return Next::Invalid { length },
+        // What may be large is known a little later than how large it claims to be.
+        let max = match rest.first_chunk() {
+            Some(key) => limits.max_for_key(stage, i16::from_be_bytes(*key)),
+            None => limits.max(stage),
         };
-        let total = body.saturating_add(PREFIX_BYTES);
+        let total = match frame_len(*prefix, max) {
+            Ok(body) => body.saturating_add(FRAME_PREFIX_BYTES),
+            Err(error) => return Next::Invalid(error),
+        };
         if self.buffer.len() < total {
             return Next::More { total };
         }
         let frame = self.buffer.split_to(total).freeze();
-        Next::Frame(frame.slice(PREFIX_BYTES..))
+        Next::Frame(frame.slice(FRAME_PREFIX_BYTES..))
     }
 
     /// Makes room for the next read and returns how many bytes it may take.
@@ -129,9 +130,6 @@ impl Inbound {
         self.lent = bytes.max(READ_BYTES);
     }
 }
-
-/// The length before each frame.
-const PREFIX_BYTES: usize = 4;
 
 /// Below this much room a buffer is exchanged for an empty one.
 const READ_BYTES_MIN: usize = 16 * 1024;

@@ -13,6 +13,7 @@ use seedlog_core::{
     broker::{Input, Output},
     event::Event,
     ids::ConnectionId,
+    protocol::FrameLimits,
     storage::Completion,
     time::{Instant, Now},
 };
@@ -38,10 +39,8 @@ pub use tasks::{Exit, Stop};
 /// What a shard needs to know before its machine runs.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The largest frame that is accepted (`socket.request.max.bytes`).
-    pub request_bytes_max: usize,
-    /// The largest frame that is accepted as the first of a connection, before the machine has answered anything on it.
-    pub first_request_bytes_max: usize,
+    /// The largest frames that are accepted.
+    pub frames: FrameLimits,
     /// How many connections are held at once (`max.connections`).
     pub connections_max: usize,
     /// How many connections of one address are held at once (`max.connections.per.ip`).
@@ -55,8 +54,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            request_bytes_max: 100 * 1024 * 1024,
-            first_request_bytes_max: 2 * 1024 * 1024,
+            frames: FrameLimits::default(),
             connections_max: usize::MAX,
             connections_per_address_max: usize::MAX,
             idle_max: Some(Duration::from_secs(600)),

@@ -7,6 +7,7 @@ use std::{
 };
 
 use seedlog::shard::{Exit, Limits};
+use seedlog_core::protocol::FrameLimits;
 
 use crate::toy::{
     self, APPEND, APPEND_DURABLY, CLOSE, Client, ECHO, LATER, Server, TRUNCATE, ZEROS, frame,
@@ -160,8 +161,11 @@ fn requests_are_not_read_while_answers_are_not() {
 fn oversized_and_negative_frames_close_the_connection_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let limits = Limits {
-        request_bytes_max: 1000,
-        first_request_bytes_max: 100,
+        frames: FrameLimits {
+            request_max: 1000,
+            first_max: 100,
+            ..FrameLimits::default()
+        },
         ..Limits::default()
     };
     let server = Server::start_with(dir.path(), limits);
