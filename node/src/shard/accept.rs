@@ -20,7 +20,11 @@ pub(super) async fn accept<M: Machine + 'static>(
             tokio::time::sleep(WAIT).await;
         }
         match listener.accept().await {
-            Ok((stream, peer)) => admit(&shard, stream, peer, number),
+            Ok((stream, peer)) => {
+                // A socket for both families shows old addresses in the new form; one peer is one peer.
+                let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+                admit(&shard, stream, peer, number);
+            }
             Err(error) if is_of_peer(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; trying again");
@@ -36,8 +40,8 @@ fn admit<M: Machine + 'static>(
     peer: SocketAddr,
     listener: u16,
 ) {
-    if !shard.borrow_mut().has_place_for(peer) {
-        tracing::info!(%peer, "refused a connection: max.connections.per.ip is reached");
+    if !shard.borrow().has_place_for(peer) {
+        shard.borrow_mut().refuse(peer);
         return;
     }
     // Answers are whole when they are written; waiting for more would only delay them.
@@ -70,6 +74,13 @@ fn admit<M: Machine + 'static>(
 impl<M: Machine> Shard<M> {
     fn is_full(&self) -> bool {
         self.connections.len() >= self.limits.connections_max
+    }
+
+    fn refuse(&mut self, peer: SocketAddr) {
+        let now = self.clock.instant();
+        if let Some(more) = self.refusals.admit(now) {
+            tracing::warn!(%peer, more, "refused a connection: max.connections.per.ip is reached");
+        }
     }
 
     fn has_place_for(&self, peer: SocketAddr) -> bool {

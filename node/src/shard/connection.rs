@@ -182,10 +182,12 @@ impl<M: Machine> Shard<M> {
                     continue;
                 }
                 Next::Invalid(error) => {
-                    tracing::warn!(
-                        peer = %connection.peer,
-                        "closed a connection that sent what is no request: {error}"
-                    );
+                    if let Some(more) = self.refusals.admit(self.now.instant) {
+                        tracing::warn!(
+                            peer = %connection.peer, more,
+                            "closed a connection that sent what is no request: {error}"
+                        );
+                    }
                     self.drop_connection(id);
                     return Step::Wait;
                 }
@@ -345,16 +347,17 @@ impl<M: Machine> Shard<M> {
             return;
         };
         let before = connection.outbound.bytes();
+        let was_held_up = !connection.may_read();
         let flushed = connection.outbound.flush(connection.write.as_ref());
         if connection.outbound.bytes() != before {
             connection.active = self.now.instant;
         }
+        if was_held_up && connection.may_read() && self.current != Some(id) {
+            connection.wake();
+        }
         match flushed {
             Flushed::All if connection.closing => self.remove_connection(id),
-            Flushed::All => {
-                self.wake(id);
-                self.feed(Input::Sent { connection: id });
-            }
+            Flushed::All => self.feed(Input::Sent { connection: id }),
             // The task has to ask for the socket's readiness itself.
             Flushed::Blocked => self.wake(id),
             Flushed::Share => {

@@ -144,6 +144,7 @@ pub fn serve<M: Machine + 'static>(
         armed: Instant::NEVER,
         main: None,
         longest_turn: Duration::ZERO,
+        refusals: Throttle::default(),
     };
     let shard = Rc::new(RefCell::new(shard));
     let tasks = tokio::task::LocalSet::new();
@@ -180,6 +181,27 @@ struct Shard<M> {
     armed: Instant,
     main: Option<Waker>,
     longest_turn: Duration,
+    /// Holds back log lines that strangers could otherwise fill a disk with.
+    refusals: Throttle,
+}
+
+/// Lets one log line a second through, and counts the others.
+#[derive(Debug, Default)]
+struct Throttle {
+    next: Instant,
+    held_back: u64,
+}
+
+impl Throttle {
+    /// Returns how many lines were held back before this one, `None` to hold back this one too.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        if now < self.next {
+            self.held_back += 1;
+            return None;
+        }
+        self.next = now.plus_millis(1000);
+        Some(std::mem::take(&mut self.held_back))
+    }
 }
 
 impl<M: Machine> Shard<M> {

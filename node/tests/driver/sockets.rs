@@ -304,3 +304,72 @@ fn connections_beyond_the_limit_wait_for_a_place() {
     third.stream.set_read_timeout(Some(toy::PATIENCE)).unwrap();
     assert_eq!(third.receive().unwrap(), b"3");
 }
+
+#[test]
+fn ranges_that_miss_the_page_cache_arrive_whole() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    let body: Vec<u8> = (0..=250).cycle().take(2_000_000).collect();
+    client.ask(APPEND_DURABLY, &body);
+    let log = std::fs::File::open(dir.path().join("toy-0/log")).unwrap();
+    for (at, len) in [(0, 2_000_000), (1_000_000, 20_000), (3, 500_000)] {
+        rustix::fs::fadvise(&log, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut first = [0];
+        let slices = &mut [std::io::IoSliceMut::new(&mut first)];
+        let cached = rustix::io::preadv2(&log, slices, at, rustix::io::ReadWriteFlags::NOWAIT);
+        assert!(cached.is_err(), "the file is still cached");
+        let bytes = client.range(at, len).unwrap();
+        let at = usize::try_from(at).unwrap();
+        assert!(
+            bytes == body[at..at + len as usize],
+            "{len} bytes at {at} differ"
+        );
+    }
+}
+
+#[test]
+fn connections_of_one_address_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        connections_per_address_max: 1,
+        ..Limits::default()
+    };
+    let server = Server::start_with(dir.path(), limits);
+    let mut first = server.connect();
+    assert_eq!(first.ask(ECHO, b"1"), b"1");
+    assert!(server.connect().is_closed());
+    drop(first);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.connect().ask(ECHO, b"2"), b"2");
+}
+
+#[test]
+fn silent_connections_are_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        idle_max: Some(Duration::from_millis(500)),
+        ..Limits::default()
+    };
+    let server = Server::start_with(dir.path(), limits);
+    let mut silent = server.connect();
+    let mut half = server.connect();
+    half.stream.write_all(&frame(ECHO, b"half")[..6]).unwrap();
+    assert!(silent.is_closed());
+    assert!(half.is_closed());
+}
+
+#[test]
+fn thousands_of_open_connections_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let mut clients: Vec<Client> = (0..2000).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(ECHO, b"one of many");
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive().unwrap(), b"one of many");
+    }
+    drop(clients);
+    assert_eq!(server.stop(), Exit::Clean);
+}

@@ -2,11 +2,6 @@
 //!
 //! A frame is a command, then its argument; every command but `Close` is answered in order of arrival.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failure in a test's own machine is the test's failure"
-)]
-
 use std::{
     collections::VecDeque,
     io::{self, Read, Write},
