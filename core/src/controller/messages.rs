@@ -1,49 +1,39 @@
-//! The one place where the controller names the wire crate's types.
+//! The one place where the controller names the wire's messages.
 
-use crate::ids::Uuid;
-
-pub use kacrab_protocol::generated::{
-    BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
-    BrokerRegistrationResponseData, CreatePartitionsRequestData, CreatePartitionsResponseData,
-    CreateTopicsRequestData, CreateTopicsResponseData, DeleteTopicsRequestData,
-    DeleteTopicsResponseData, DescribeConfigsRequestData, DescribeConfigsResponseData, ErrorCode,
-    IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
-};
-
-pub(super) use kacrab_protocol::{
-    KafkaString, KafkaUuid,
-    generated::{
-        create_partitions_request::CreatePartitionsTopic,
-        create_partitions_response::CreatePartitionsTopicResult,
-        create_topics_request::{CreatableTopic, CreatableTopicConfig},
-        create_topics_response::{CreatableTopicConfigs, CreatableTopicResult},
-        delete_topics_response::DeletableTopicResult,
-        describe_configs_request::DescribeConfigsResource,
-        describe_configs_response::{
-            DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
-        },
-        incremental_alter_configs_request::AlterConfigsResource,
-        incremental_alter_configs_response::AlterConfigsResourceResponse,
+pub use crate::protocol::{
+    ErrorCode,
+    messages::{
+        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
+        BrokerRegistrationResponseData, CreatePartitionsRequestData, CreatePartitionsResponseData,
+        CreateTopicsRequestData, CreateTopicsResponseData, DeleteTopicsRequestData,
+        DeleteTopicsResponseData, DescribeConfigsRequestData, DescribeConfigsResponseData,
+        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
     },
 };
 
-/// Copies text into the wire crate's string.
+pub(super) use crate::protocol::{
+    KafkaString, KafkaUuid,
+    messages::{
+        AlterConfigsResource, AlterConfigsResourceResponse, CreatableTopic, CreatableTopicConfig,
+        CreatableTopicConfigs, CreatableTopicResult, CreatePartitionsTopic,
+        CreatePartitionsTopicResult, DeletableTopicResult, DescribeConfigsResource,
+        DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+    },
+};
+
+use crate::ids::Uuid;
+
+/// Copies text into the wire's string.
 pub(super) fn wire_string(text: &str) -> KafkaString {
     KafkaString::from(text.to_owned())
 }
 
-/// Converts an id into the wire crate's.
+/// Converts an id into the wire's.
 pub(super) fn wire_uuid(id: Uuid) -> KafkaUuid {
-    let half = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .fold(0, |value, byte| value << 8 | u64::from(*byte))
-    };
-    let (high, low) = id.0.split_at(8);
-    KafkaUuid::from_parts(half(high), half(low))
+    id.into()
 }
 
-/// Converts the wire crate's id into ours.
-pub(super) const fn own_uuid(id: KafkaUuid) -> Uuid {
-    Uuid(id.to_bytes())
+/// Converts the wire's id into ours.
+pub(super) fn own_uuid(id: KafkaUuid) -> Uuid {
+    id.into()
 }

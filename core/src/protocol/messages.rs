@@ -7,6 +7,12 @@ pub use kacrab_protocol::generated::{
     api_versions_response::{
         ApiVersion, ApiVersionsResponseData, FinalizedFeatureKey, SupportedFeatureKey,
     },
+    broker_heartbeat_request::BrokerHeartbeatRequestData,
+    broker_heartbeat_response::BrokerHeartbeatResponseData,
+    broker_registration_request::{
+        BrokerRegistrationRequestData, Feature as BrokerFeature, Listener as BrokerListener,
+    },
+    broker_registration_response::BrokerRegistrationResponseData,
     create_partitions_request::{
         CreatePartitionsAssignment, CreatePartitionsRequestData, CreatePartitionsTopic,
     },

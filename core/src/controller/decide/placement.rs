@@ -2,36 +2,45 @@
 //!
 //! The rules are those of Kafka's striped placer: no two replicas of a partition on one broker; the first replica, the
 //! leader, on a broker that is not fenced; racks in turn, starting one further with each partition; within a rack the
-//! live brokers before the fenced ones. Where to begin is drawn once per request.
+//! live brokers before the fenced ones. Where to begin is drawn once per request. One thing is done better: where the
+//! number of racks divides that of a rack's brokers, Kafka's stripes give the same few brokers all leaders.
 
 use rand::Rng;
 
 use super::{ApiError, ErrorCode};
 use crate::{controller::image::MetadataImage, ids::NodeId};
 
-/// Brokers that are handed out in turn.
+/// Brokers that are handed out in turn, each at most once a round.
 #[derive(Debug, Default)]
 struct Ring {
     brokers: Vec<NodeId>,
-    offset: usize,
+    /// Where the next round begins in which the first broker leads. Counted apart from the other rounds, so that
+    /// leaders are even whatever the numbers of racks and brokers are.
+    leading: usize,
+    /// Where the next other round begins.
+    following: usize,
+    start: usize,
     index: usize,
-    round: usize,
+    round: Option<usize>,
 }
 
 impl Ring {
-    fn next(&mut self, round: usize) -> Option<NodeId> {
-        if self.brokers.is_empty() {
-            return None;
-        }
-        if self.round != round {
-            self.round = round;
+    fn next(&mut self, round: usize, leads: bool) -> Option<NodeId> {
+        if self.round != Some(round) {
+            self.round = Some(round);
             self.index = 0;
-            self.offset = (self.offset + 1) % self.brokers.len();
+            let turn = if leads {
+                &mut self.leading
+            } else {
+                &mut self.following
+            };
+            self.start = *turn;
+            *turn += 1;
         }
         if self.index >= self.brokers.len() {
             return None;
         }
-        let at = (self.index + self.offset) % self.brokers.len();
+        let at = (self.index + self.start) % self.brokers.len();
         self.index += 1;
         self.brokers.get(at).copied()
     }
@@ -90,7 +99,8 @@ impl Placer {
             .iter_mut()
             .flat_map(|rack| [&mut rack.fenced, &mut rack.live])
         {
-            ring.offset = below(rng, ring.brokers.len());
+            ring.leading = below(rng, ring.brokers.len());
+            ring.following = below(rng, ring.brokers.len());
         }
         let offset = below(rng, racks.len());
         Self {
@@ -131,9 +141,8 @@ impl Placer {
     /// Places the next partition; `replicas` has passed [`Self::check`].
     pub(super) fn place(&mut self, replicas: usize, rng: &mut dyn Rng) -> Vec<NodeId> {
         // Every live broker has led once: draw anew, so that the same sets do not come again and again.
-        if self.round == self.live && self.live > 1 {
+        if self.live > 1 && self.round > 0 && self.round.is_multiple_of(self.live) {
             self.shuffle(rng);
-            self.round = 0;
         }
         let racks = self.racks.len();
         self.offset %= racks.max(1);
@@ -144,7 +153,7 @@ impl Placer {
             let leader = self
                 .racks
                 .get_mut(at)
-                .and_then(|rack| rack.live.next(self.round));
+                .and_then(|rack| rack.live.next(self.round, true));
             if let Some(leader) = leader {
                 placed.push(leader);
                 first_rack = Some(at);
@@ -162,8 +171,8 @@ impl Placer {
             } else {
                 self.racks.get_mut(at).and_then(|rack| {
                     rack.live
-                        .next(self.round)
-                        .or_else(|| rack.fenced.next(self.round))
+                        .next(self.round, false)
+                        .or_else(|| rack.fenced.next(self.round, false))
                 })
             };
             match broker {
