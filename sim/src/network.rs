@@ -1,0 +1,515 @@
+//! Connections: delay per direction, order within a connection, bandwidth, reset, refused, hanging and half-open.
+//!
+//! Frames travel whole. The network decides when they arrive, never what they say; who is alive is the cluster's knowledge.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use crate::{random::Stream, time::SimTime};
+
+/// A connection, unique in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// Where a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// A broker.
+    Node(usize),
+    /// A client machine.
+    Client(usize),
+}
+
+/// One of the two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Who opened it.
+    Dialer,
+    /// Who accepted it.
+    Acceptor,
+}
+
+impl Side {
+    /// Returns the other end.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Dialer => Self::Acceptor,
+            Self::Acceptor => Self::Dialer,
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Dialer => 0,
+            Self::Acceptor => 1,
+        }
+    }
+}
+
+/// Something on its way to one end of a connection.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The connection.
+    pub link: LinkId,
+    /// The end it travels to.
+    pub to: Side,
+    /// What it is.
+    pub what: Parcel,
+}
+
+/// What travels over a connection.
+#[derive(Clone, Debug)]
+pub enum Parcel {
+    /// The dialer knocks.
+    Knock,
+    /// The acceptor answered.
+    Opened,
+    /// A frame, without its length prefix, and the disk step of its sender when it left.
+    Frame(Bytes, u64),
+    /// The end of the stream, or a reset.
+    Closed,
+}
+
+/// Delays and rates, in nanoseconds and bytes.
+#[derive(Clone, Debug)]
+pub struct LinkProfile {
+    /// Shortest and longest usual delay of one direction.
+    pub delay: (u64, u64),
+    /// How many in a thousand parcels take longer …
+    pub slow_permille: u32,
+    /// … by at most this.
+    pub slow_nanos: u64,
+    /// Bytes per millisecond.
+    pub bandwidth: u64,
+}
+
+impl Default for LinkProfile {
+    fn default() -> Self {
+        Self {
+            delay: (30_000, 300_000),
+            slow_permille: 10,
+            slow_nanos: 30_000_000,
+            bandwidth: 100_000,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    free_at: SimTime,
+    last_arrival: SimTime,
+    /// What is sent vanishes, without a sign for either end.
+    muted: bool,
+    /// The receiver does not read: what arrives waits.
+    paused: bool,
+    held: VecDeque<Parcel>,
+}
+
+#[derive(Clone, Debug)]
+struct Link {
+    ends: [End; 2],
+    /// By the side that a lane leads to.
+    lanes: [Lane; 2],
+    /// An end closed it, or its process or machine is gone.
+    gone: [bool; 2],
+    /// Reset: nothing but the news of it arrives any more.
+    broken: bool,
+}
+
+/// All connections of a run.
+#[derive(Debug)]
+pub struct Network {
+    profile: LinkProfile,
+    stream: Stream,
+    links: BTreeMap<LinkId, Link>,
+    next: u64,
+    slow_until: BTreeMap<End, (SimTime, u64)>,
+}
+
+/// What became of a parcel at the end of its way.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Hand it to this end.
+    Deliver(End, Parcel),
+    /// It waits until the receiver reads on, or nobody is there to take it.
+    Nothing,
+    /// The receiving process is gone: its machine, if it runs, answers with a reset.
+    NobodyThere(End),
+}
+
+impl Network {
+    /// Makes a network without connections.
+    #[must_use]
+    pub const fn new(profile: LinkProfile, stream: Stream) -> Self {
+        Self {
+            profile,
+            stream,
+            links: BTreeMap::new(),
+            next: 0,
+            slow_until: BTreeMap::new(),
+        }
+    }
+
+    /// Opens a connection; the knock is on its way.
+    pub fn dial(&mut self, now: SimTime, from: End, to: End) -> (LinkId, SimTime, Arrival) {
+        self.next += 1;
+        let link = LinkId(self.next);
+        self.links.insert(
+            link,
+            Link {
+                ends: [from, to],
+                lanes: [Lane::default(), Lane::default()],
+                gone: [false, false],
+                broken: false,
+            },
+        );
+        let at = self.travel(now, link, Side::Acceptor, 0);
+        let arrival = Arrival {
+            link,
+            to: Side::Acceptor,
+            what: Parcel::Knock,
+        };
+        (link, at, arrival)
+    }
+
+    /// Sends a parcel; returns when its last byte leaves and, unless it vanishes, when it arrives.
+    pub fn send(
+        &mut self,
+        now: SimTime,
+        link: LinkId,
+        to: Side,
+        what: Parcel,
+    ) -> Option<(SimTime, Option<(SimTime, Arrival)>)> {
+        let known = self.links.get(&link)?;
+        if known.gone[to.other().index()] {
+            return None;
+        }
+        let muted = known.lanes[to.index()].muted;
+        let size = match &what {
+            Parcel::Frame(bytes, _) => bytes.len(),
+            Parcel::Knock | Parcel::Opened | Parcel::Closed => 0,
+        };
+        let at = self.travel(now, link, to, size);
+        let left = self.links.get(&link)?.lanes[to.index()].free_at.max(now);
+        let arrival = (!muted).then_some((at, Arrival { link, to, what }));
+        Some((left, arrival))
+    }
+
+    /// Takes a parcel at the end of its way.
+    pub fn arrive(&mut self, arrival: Arrival) -> Outcome {
+        let Arrival { link, to, what } = arrival;
+        let Some(known) = self.links.get_mut(&link) else {
+            return Outcome::Nothing;
+        };
+        let end = known.ends[to.index()];
+        if known.broken && !matches!(what, Parcel::Closed) {
+            return Outcome::Nothing;
+        }
+        if known.gone[to.index()] {
+            return match what {
+                Parcel::Closed => Outcome::Nothing,
+                Parcel::Knock | Parcel::Opened | Parcel::Frame(..) => Outcome::NobodyThere(end),
+            };
+        }
+        let lane = &mut known.lanes[to.index()];
+        if lane.paused {
+            lane.held.push_back(what);
+            return Outcome::Nothing;
+        }
+        if matches!(what, Parcel::Closed) {
+            self.forget(link, to);
+        }
+        Outcome::Deliver(end, what)
+    }
+
+    /// The receiver stops reading a connection.
+    pub fn pause(&mut self, link: LinkId, receiver: Side) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.lanes[receiver.index()].paused = true;
+        }
+    }
+
+    /// The receiver reads on; returns what waited, to arrive now.
+    pub fn resume(&mut self, link: LinkId, receiver: Side) -> Vec<Arrival> {
+        let Some(known) = self.links.get_mut(&link) else {
+            return Vec::new();
+        };
+        let lane = &mut known.lanes[receiver.index()];
+        lane.paused = false;
+        let held = std::mem::take(&mut lane.held);
+        held.into_iter()
+            .map(|what| Arrival {
+                link,
+                to: receiver,
+                what,
+            })
+            .collect()
+    }
+
+    /// An end closes a connection; returns the news for the other end.
+    pub fn close(&mut self, now: SimTime, link: LinkId, by: Side) -> Option<(SimTime, Arrival)> {
+        let sent = self.send(now, link, by.other(), Parcel::Closed);
+        self.forget(link, by);
+        sent.and_then(|(_, arrival)| arrival)
+    }
+
+    /// A process or machine is gone with all its connections; returns the news for their peers.
+    ///
+    /// A dead process is noticed at once, by a reset that may overtake what it had sent; a dead machine only much later,
+    /// or when it is up again and answers with a reset.
+    pub fn lose(&mut self, now: SimTime, end: End, machine: bool) -> Vec<(SimTime, Arrival)> {
+        let mut news = Vec::new();
+        for link in self.links_of(end) {
+            let Some(side) = self.side_of(link, end) else {
+                continue;
+            };
+            let delay = if machine {
+                self.stream.magnitude(1_000_000_000..=60_000_000_000)
+            } else {
+                self.stream.magnitude(50_000..=20_000_000)
+            };
+            let to = side.other();
+            self.forget(link, side);
+            let arrival = Arrival {
+                link,
+                to,
+                what: Parcel::Closed,
+            };
+            news.push((now.plus_nanos(delay), arrival));
+        }
+        news
+    }
+
+    /// Resets all connections of an end: both ends learn it soon, and what is in flight is lost.
+    pub fn reset(&mut self, now: SimTime, end: End) -> Vec<(SimTime, Arrival)> {
+        let mut news = Vec::new();
+        for id in self.links_of(end) {
+            let Some(link) = self.links.get_mut(&id) else {
+                continue;
+            };
+            link.broken = true;
+            for (side, gone) in [Side::Dialer, Side::Acceptor].into_iter().zip(link.gone) {
+                if gone {
+                    continue;
+                }
+                link.lanes[side.index()].held.clear();
+                let delay = self.stream.magnitude(1_000..=5_000_000);
+                let arrival = Arrival {
+                    link: id,
+                    to: side,
+                    what: Parcel::Closed,
+                };
+                news.push((now.plus_nanos(delay), arrival));
+            }
+        }
+        news
+    }
+
+    /// What an end sends over its present connections vanishes from now on. Returns how many there are.
+    pub fn mute(&mut self, end: End) -> usize {
+        let links = self.links_of(end);
+        for id in &links {
+            if let (Some(side), Some(link)) = (self.side_of(*id, end), self.links.get_mut(id)) {
+                link.lanes[side.other().index()].muted = true;
+            }
+        }
+        links.len()
+    }
+
+    /// Everything to and from an end takes longer for a while.
+    pub fn slow(&mut self, end: End, until: SimTime, by_nanos: u64) {
+        self.slow_until.insert(end, (until, by_nanos));
+    }
+
+    /// Ends what was arranged for a while, and slow parcels.
+    pub fn heal(&mut self) {
+        self.slow_until.clear();
+        self.profile.slow_permille = 0;
+    }
+
+    /// Returns both ends of a connection.
+    #[must_use]
+    pub fn ends(&self, link: LinkId) -> Option<[End; 2]> {
+        self.links.get(&link).map(|link| link.ends)
+    }
+
+    /// Returns whether an end of a connection is still there.
+    #[must_use]
+    pub fn is_open(&self, link: LinkId, side: Side) -> bool {
+        self.links
+            .get(&link)
+            .is_some_and(|link| !link.gone[side.index()])
+    }
+
+    /// Returns how many connections an end has.
+    #[must_use]
+    pub fn count(&self, end: End) -> usize {
+        self.links_of(end).len()
+    }
+
+    /// Returns a digest of all draws.
+    #[must_use]
+    pub fn draws(&self) -> u64 {
+        self.stream.digest()
+    }
+
+    fn links_of(&self, end: End) -> Vec<LinkId> {
+        self.links
+            .iter()
+            .filter(|(_, link)| link.ends.contains(&end))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    fn side_of(&self, link: LinkId, end: End) -> Option<Side> {
+        let link = self.links.get(&link)?;
+        Some(if link.ends[0] == end {
+            Side::Dialer
+        } else {
+            Side::Acceptor
+        })
+    }
+
+    fn forget(&mut self, link: LinkId, side: Side) {
+        if let Some(known) = self.links.get_mut(&link) {
+            known.gone[side.index()] = true;
+            known.lanes[side.index()].held.clear();
+            known.lanes[side.index()].paused = false;
+            if known.gone == [true, true] {
+                self.links.remove(&link);
+            }
+        }
+    }
+
+    /// Draws when a parcel arrives: in order within its direction, at the pace of the link.
+    fn travel(&mut self, now: SimTime, link: LinkId, to: Side, size: usize) -> SimTime {
+        let (low, high) = self.profile.delay;
+        let mut delay = self.stream.within(low..=high);
+        if self.stream.permille(self.profile.slow_permille) {
+            delay += self.stream.magnitude(1..=self.profile.slow_nanos.max(1));
+        }
+        let Some(known) = self.links.get_mut(&link) else {
+            return now;
+        };
+        for end in known.ends {
+            if let Some((until, by)) = self.slow_until.get(&end)
+                && *until > now
+            {
+                delay += by;
+            }
+        }
+        let lane = &mut known.lanes[to.index()];
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
+        let busy = size.saturating_mul(1_000_000) / self.profile.bandwidth.max(1);
+        lane.free_at = lane.free_at.max(now).plus_nanos(busy);
+        lane.last_arrival = lane.last_arrival.max(lane.free_at.plus_nanos(delay));
+        lane.last_arrival
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Streams;
+
+    const BROKER: End = End::Node(0);
+    const CLIENT: End = End::Client(0);
+
+    fn network(seed: u64) -> Network {
+        Network::new(
+            LinkProfile::default(),
+            Streams::new(seed).stream("network"),
+        )
+    }
+
+    fn frame(byte: u8) -> Parcel {
+        Parcel::Frame(Bytes::from(vec![byte; 10]), 0)
+    }
+
+    #[test]
+    fn frames_of_one_direction_keep_their_order() {
+        let mut network = network(1);
+        let (link, mut last, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        for byte in 0..100 {
+            let sent = network.send(SimTime::START, link, Side::Acceptor, frame(byte));
+            let (_, Some((at, _))) = sent.unwrap() else {
+                panic!("frame {byte} vanished");
+            };
+            assert!(at >= last);
+            last = at;
+        }
+    }
+
+    #[test]
+    fn paused_receiver_gets_everything_later_and_in_order() {
+        let mut network = network(1);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        network.pause(link, Side::Acceptor);
+        for byte in 0..3 {
+            let arrival = Arrival {
+                link,
+                to: Side::Acceptor,
+                what: frame(byte),
+            };
+            assert!(matches!(network.arrive(arrival), Outcome::Nothing));
+        }
+        let held = network.resume(link, Side::Acceptor);
+        let bytes: Vec<u8> = held
+            .iter()
+            .filter_map(|arrival| match &arrival.what {
+                Parcel::Frame(bytes, _) => bytes.first().copied(),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bytes, [0, 1, 2]);
+    }
+
+    #[test]
+    fn half_open_connection_swallows_what_its_end_sends() {
+        let mut network = network(1);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        assert_eq!(network.mute(BROKER), 1);
+        let (_, answer) = network
+            .send(SimTime::START, link, Side::Dialer, frame(1))
+            .unwrap();
+        assert!(answer.is_none());
+        let (_, request) = network
+            .send(SimTime::START, link, Side::Acceptor, frame(1))
+            .unwrap();
+        assert!(request.is_some());
+    }
+
+    #[test]
+    fn dead_process_is_noticed_soon_and_dead_machine_late() {
+        let mut network = network(1);
+        network.dial(SimTime::START, CLIENT, BROKER);
+        let soon = network.lose(SimTime::START, BROKER, false);
+        assert!(soon[0].0 < SimTime::from_millis(21));
+        let mut network = self::network(1);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let late = network.lose(SimTime::START, BROKER, true);
+        assert!(late[0].0 >= SimTime::from_millis(1000));
+        let knock = Arrival {
+            link,
+            to: Side::Acceptor,
+            what: frame(1),
+        };
+        assert!(matches!(network.arrive(knock), Outcome::NobodyThere(BROKER)));
+    }
+
+    #[test]
+    fn reset_loses_what_is_in_flight_and_tells_both_ends() {
+        let mut network = network(1);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let news = network.reset(SimTime::START, BROKER);
+        assert_eq!(news.len(), 2);
+        let arrival = Arrival {
+            link,
+            to: Side::Acceptor,
+            what: frame(1),
+        };
+        assert!(matches!(network.arrive(arrival), Outcome::Nothing));
+    }
+}
