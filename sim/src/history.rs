@@ -127,7 +127,7 @@ pub enum Note {
         high_watermark: i64,
         /// The log start it was told, or -1.
         log_start: i64,
-        /// When it asked, in the order of the history.
+        /// When it asked, on the clients' clock.
         asked: u64,
     },
     /// A reader was told the end or start of a log.
@@ -138,6 +138,8 @@ pub enum Note {
         start: Option<i64>,
         /// High watermark, if asked for.
         end: Option<i64>,
+        /// When it asked, on the clients' clock.
+        asked: u64,
     },
     /// A reader of the drain has read everything up to the high watermark.
     Drained {
@@ -251,7 +253,9 @@ impl fmt::Display for Note {
                 records.len(),
                 place.0
             ),
-            Self::Bounds { place, start, end } => {
+            Self::Bounds {
+                place, start, end, ..
+            } => {
                 write!(f, "place {} has start {start:?} end {end:?}", place.0)
             }
             Self::Drained { place, start, end } => {

@@ -66,10 +66,19 @@ pub enum Parcel {
     Knock,
     /// The acceptor answered.
     Opened,
-    /// A frame, without its length prefix, and the disk step of its sender when it left.
-    Frame(Bytes, u64),
+    /// A frame, without its length prefix, and when it left.
+    Frame(Bytes, Stamp),
     /// The end of the stream, or a reset.
     Closed,
+}
+
+/// When a frame left its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Simulated time.
+    pub at: SimTime,
+    /// The step of the sender's disk.
+    pub step: u64,
 }
 
 /// Delays and rates, in nanoseconds and bytes.
@@ -418,14 +427,11 @@ mod tests {
     const CLIENT: End = End::Client(0);
 
     fn network(seed: u64) -> Network {
-        Network::new(
-            LinkProfile::default(),
-            Streams::new(seed).stream("network"),
-        )
+        Network::new(LinkProfile::default(), Streams::new(seed).stream("network"))
     }
 
     fn frame(byte: u8) -> Parcel {
-        Parcel::Frame(Bytes::from(vec![byte; 10]), 0)
+        Parcel::Frame(Bytes::from(vec![byte; 10]), Stamp::default())
     }
 
     #[test]
@@ -496,7 +502,10 @@ mod tests {
             to: Side::Acceptor,
             what: frame(1),
         };
-        assert!(matches!(network.arrive(knock), Outcome::NobodyThere(BROKER)));
+        assert!(matches!(
+            network.arrive(knock),
+            Outcome::NobodyThere(BROKER)
+        ));
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl Disk {
     }
 
     /// Lets an operation other than a sync take effect.
-    pub(super) fn apply(&mut self, op: &FileOp) -> Result<OpResult, StorageFault> {
+    pub(crate) fn apply(&mut self, op: &FileOp) -> Result<OpResult, StorageFault> {
         self.step += 1;
         match op {
             FileOp::List { dir } => self.list(dir),

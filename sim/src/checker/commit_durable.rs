@@ -1,0 +1,213 @@
+//! CommitDurable: what the high watermark covers, and what is acknowledged, is where its rule wants it at that moment.
+//!
+//! Under `durable` that is the disk, with the file's and the folder's entries; under `replicated` the page cache.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Checker, NodeChange, Seen, Verdict};
+use crate::{
+    disk::{BatchMark, Disk},
+    ghost::{Ghost, Write},
+    history::{Acked, Acks, Note, Outcome, Place, WriteId},
+    node::PartitionProbe,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct CommitDurable {
+    /// The high watermark looked at last.
+    looked: BTreeMap<(usize, Place), i64>,
+}
+
+impl Checker for CommitDurable {
+    fn name(&self) -> &'static str {
+        "CommitDurable"
+    }
+
+    fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
+        match seen {
+            Seen::Probe { node, probe, disk } if !ghost.is_beyond(*node) => {
+                for partition in &probe.partitions {
+                    self.watermark(ghost, *node, partition, disk, verdict);
+                }
+            }
+            Seen::Note {
+                note:
+                    Note::Answered {
+                        write,
+                        outcome: Outcome::Ok(acked),
+                    },
+                cause: Some(cause),
+                ..
+            } if !ghost.is_beyond(cause.node) => {
+                if let Some(known) = ghost.write(*write) {
+                    acknowledged(ghost, (*write, known), *acked, cause, verdict);
+                }
+            }
+            Seen::Node {
+                node,
+                change: NodeChange::Started | NodeChange::LostPower { .. },
+                ..
+            } => self.looked.retain(|(looked, _), _| looked != node),
+            _ => {}
+        }
+    }
+}
+
+impl CommitDurable {
+    fn watermark(
+        &mut self,
+        ghost: &Ghost,
+        node: usize,
+        probe: &PartitionProbe,
+        disk: &Disk,
+        verdict: &mut Verdict<'_>,
+    ) {
+        let Some(place) = ghost.places().place(&probe.partition) else {
+            return;
+        };
+        if probe.offline || ghost.is_damaged(place) {
+            return;
+        }
+        let looked = self.looked.insert((node, place), probe.high_watermark);
+        if looked == Some(probe.high_watermark) {
+            return;
+        }
+        let safe = safe_end(disk, &probe.partition.to_string(), probe.durable);
+        if probe.high_watermark > safe.max(probe.start) {
+            verdict.fail(
+                format!(
+                    "records below the high watermark are {}",
+                    if probe.durable { "durable" } else { "written" }
+                ),
+                format!(
+                    "node {node} {}: high watermark {} but only records below {safe} are",
+                    probe.partition, probe.high_watermark
+                ),
+            );
+        }
+    }
+}
+
+fn acknowledged(
+    ghost: &Ghost,
+    (id, write): (WriteId, &Write),
+    acked: Acked,
+    cause: &Cause<'_>,
+    verdict: &mut Verdict<'_>,
+) {
+    let place = write.place;
+    if write.acks == Acks::None || ghost.is_damaged(place) || acked.base < ghost.start(place) {
+        return;
+    }
+    let folder = ghost.places().partition(place).to_string();
+    let found = find(cause.disk, &folder, acked.base);
+    let durable = ghost.is_durable(place);
+    let (since, wanted) = match found {
+        Some(mark) if durable => (mark.durable, "durable"),
+        Some(mark) => (Some(mark.written), "written"),
+        None if durable => (None, "durable"),
+        // It was written, and may have been lost since by a power loss.
+        None => return,
+    };
+    if since.is_none_or(|since| since > cause.step) {
+        verdict.fail(
+            format!("the answer to write {} leaves after its records are {wanted}", id.0),
+            format!(
+                "offset {} of {folder}: answered at {} at step {} of the disk, {wanted} since step {since:?}",
+                acked.base, cause.left, cause.step
+            ),
+        );
+    }
+}
+
+/// One past the last offset before which everything is where the rule wants it.
+fn safe_end(disk: &Disk, folder: &str, durable: bool) -> i64 {
+    let mut end = 0;
+    for segment in disk.segments(folder) {
+        for mark in disk.batches(segment) {
+            if durable && mark.durable.is_none() {
+                return end;
+            }
+            end = mark.last + 1;
+        }
+    }
+    end
+}
+
+fn find(disk: &Disk, folder: &str, offset: i64) -> Option<BatchMark> {
+    let segments = disk.segments(folder);
+    let mut marks = segments
+        .iter()
+        .rev()
+        .flat_map(|segment| disk.batches(*segment));
+    marks
+        .find(|mark| mark.base <= offset && offset <= mark.last)
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::bench::{Bench, log, sound},
+        disk::Survival,
+        random::Streams,
+    };
+
+    #[test]
+    fn high_watermark_past_the_disk_is_rejected_under_durable_only() {
+        for durable in [true, false] {
+            let mut bench = Bench::new(CommitDurable::default(), durable);
+            log(&mut bench.disk, &[(0, 10)]);
+            let probe = PartitionProbe { durable, ..sound() };
+            bench.probe(probe);
+            assert_eq!(bench.is_ok(), !durable);
+        }
+    }
+
+    #[test]
+    fn high_watermark_past_what_is_written_is_rejected() {
+        let mut bench = Bench::new(CommitDurable::default(), false);
+        log(&mut bench.disk, &[(0, 9)]);
+        bench.probe(PartitionProbe {
+            durable: false,
+            ..sound()
+        });
+        assert!(bench.rejects("only records below 9 are"));
+    }
+
+    #[test]
+    fn high_watermark_on_the_disk_is_accepted() {
+        let mut bench = Bench::new(CommitDurable::default(), true);
+        log(&mut bench.disk, &[(0, 10)]);
+        let mut stream = Streams::new(1).stream("loss");
+        bench.disk.lose_power(Survival::Everything, &mut stream);
+        bench.probe(sound());
+        assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn answer_before_the_sync_is_rejected() {
+        let mut bench = Bench::new(CommitDurable::default(), true);
+        bench.write(1, Acks::Leader, 1);
+        log(&mut bench.disk, &[(0, 1)]);
+        let early = bench.disk.step();
+        bench.caused_ack(1, 0, Some(early));
+        assert!(bench.rejects("answered at"));
+
+        let mut bench = Bench::new(CommitDurable::default(), true);
+        bench.write(1, Acks::Leader, 1);
+        log(&mut bench.disk, &[(0, 1)]);
+        let mut stream = Streams::new(1).stream("loss");
+        bench.disk.lose_power(Survival::Everything, &mut stream);
+        bench.caused_ack(1, 0, Some(bench.disk.step()));
+        assert!(bench.is_ok());
+        bench.write(2, Acks::Leader, 1);
+        bench.caused_ack(2, 0, Some(early));
+        assert!(
+            bench.rejects("write 2") || !bench.is_ok(),
+            "luck is no promise kept"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! HWMonotonicView: end and start as told to clients never go back in real time, and cover what was acknowledged before.
+
+use std::collections::BTreeMap;
+
+use super::{Checker, NodeChange, Seen, Verdict};
+use crate::{
+    ghost::Ghost,
+    history::{Acks, Note, Outcome, Place},
+    time::SimTime,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct HwMonotonicView {
+    told: BTreeMap<Place, Told>,
+}
+
+/// What was told of one partition: each time with the highest value heard up to it.
+#[derive(Debug, Default)]
+struct Told {
+    ends: Vec<(SimTime, i64)>,
+    starts: Vec<(SimTime, i64)>,
+    /// Answers that left before say nothing about the log after an allowed loss.
+    since: SimTime,
+}
+
+impl Checker for HwMonotonicView {
+    fn name(&self) -> &'static str {
+        "HWMonotonicView"
+    }
+
+    fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
+        match seen {
+            Seen::Note { note, cause, .. } => {
+                let left = cause.map_or(verdict.at(), |cause| cause.left);
+                self.note(ghost, note, left, verdict);
+            }
+            Seen::Node {
+                node,
+                change: NodeChange::LostPower { .. },
+                ..
+            } => {
+                for (place, told) in &mut self.told {
+                    let lost = ghost.lost_since(*place, verdict.at());
+                    if let Some(lost) = lost.filter(|_| !ghost.is_durable(*place)) {
+                        told.since = verdict.at();
+                        told.ends.retain(|(_, end)| *end <= lost);
+                    }
+                    if ghost.is_beyond(*node) {
+                        told.ends.clear();
+                        told.starts.clear();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl HwMonotonicView {
+    fn note(&mut self, ghost: &Ghost, note: &Note, left: SimTime, verdict: &mut Verdict<'_>) {
+        match note {
+            Note::Polled {
+                place,
+                high_watermark,
+                log_start,
+                asked,
+                ..
+            } => {
+                let asked = SimTime::from_nanos(*asked);
+                let start = (*log_start >= 0).then_some(*log_start);
+                self.answer(
+                    ghost,
+                    *place,
+                    asked,
+                    left,
+                    (start, Some(*high_watermark)),
+                    verdict,
+                );
+            }
+            Note::Bounds {
+                place,
+                start,
+                end,
+                asked,
+            } => {
+                let asked = SimTime::from_nanos(*asked);
+                self.answer(ghost, *place, asked, left, (*start, *end), verdict);
+            }
+            Note::Answered {
+                write,
+                outcome: Outcome::Ok(acked),
+            } => {
+                let Some(write) = ghost.write(*write).filter(|write| write.acks == Acks::All)
+                else {
+                    return;
+                };
+                let told = self.told.entry(write.place).or_default();
+                if left >= told.since {
+                    hear(
+                        &mut told.ends,
+                        verdict.at(),
+                        acked.base + i64::from(write.values.count),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(
+        &mut self,
+        ghost: &Ghost,
+        place: Place,
+        asked: SimTime,
+        left: SimTime,
+        (start, end): (Option<i64>, Option<i64>),
+        verdict: &mut Verdict<'_>,
+    ) {
+        let told = self.told.entry(place).or_default();
+        if left < told.since || ghost.is_beyond_any() || ghost.is_damaged(place) {
+            return;
+        }
+        for (what, value, heard) in [
+            ("end", end, &mut told.ends),
+            ("start", start, &mut told.starts),
+        ] {
+            let Some(value) = value else {
+                continue;
+            };
+            let known = heard.partition_point(|(at, _)| *at < asked);
+            if let Some((at, before)) = known.checked_sub(1).map(|last| heard[last])
+                && value < before
+            {
+                verdict.fail(
+                    format!("the {what} of a log, as told to clients, does not go back"),
+                    format!(
+                        "{}: {before} known at {at}, {value} answered to a question asked at {asked}",
+                        ghost.places().partition(place)
+                    ),
+                );
+            }
+            hear(heard, verdict.at(), value);
+        }
+    }
+}
+
+/// Remembers a value if it is higher than all before.
+fn hear(heard: &mut Vec<(SimTime, i64)>, at: SimTime, value: i64) {
+    if heard.last().is_none_or(|(_, highest)| value > *highest) {
+        heard.push((at, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::bench::Bench;
+
+    fn bounds(asked_ms: u64, end: i64) -> Note {
+        Note::Bounds {
+            place: Place(0),
+            start: None,
+            end: Some(end),
+            asked: SimTime::from_millis(asked_ms).as_nanos(),
+        }
+    }
+
+    #[test]
+    fn end_that_goes_back_in_real_time_is_rejected() {
+        let mut bench = Bench::new(HwMonotonicView::default(), true);
+        bench.note(bounds(0, 5));
+        bench.note(bounds(0, 4));
+        assert!(bench.is_ok(), "asked before the higher answer came");
+        bench.note(bounds(3, 4));
+        assert!(bench.rejects("5 known at"));
+    }
+
+    #[test]
+    fn end_below_an_acknowledged_record_is_rejected() {
+        let mut bench = Bench::new(HwMonotonicView::default(), true);
+        bench.write(1, Acks::All, 3);
+        bench.ack(1, 0);
+        bench.pass_millis(10);
+        bench.note(bounds(9, 2));
+        assert!(bench.rejects("3 known at"));
+    }
+
+    #[test]
+    fn rising_ends_are_accepted() {
+        let mut bench = Bench::new(HwMonotonicView::default(), true);
+        for end in 0..10 {
+            bench.note(bounds(u64::try_from(end).unwrap(), end));
+        }
+        assert!(bench.is_ok());
+    }
+}

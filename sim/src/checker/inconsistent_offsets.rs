@@ -1,0 +1,162 @@
+//! inconsistent-offsets: one offset of a partition is bound to at most one value, over all acknowledgements and reads.
+
+use std::collections::BTreeMap;
+
+use super::{Checker, NodeChange, Seen, Verdict};
+use crate::{
+    batch::ValueId,
+    ghost::Ghost,
+    history::{Note, Outcome, Place},
+    time::SimTime,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct InconsistentOffsets {
+    bound: BTreeMap<(Place, i64), Binding>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    value: ValueId,
+    since: SimTime,
+}
+
+impl InconsistentOffsets {
+    fn bind(
+        &mut self,
+        ghost: &Ghost,
+        (place, offset): (Place, i64),
+        value: ValueId,
+        since: SimTime,
+        verdict: &mut Verdict<'_>,
+    ) {
+        let before = self.bound.insert((place, offset), Binding { value, since });
+        let Some(before) = before.filter(|before| before.value != value) else {
+            return;
+        };
+        if ghost.excuse(place, offset, before.since).is_some() {
+            verdict.allow("offset used again after an allowed loss");
+            return;
+        }
+        verdict.fail(
+            format!(
+                "offset {offset} of {} holds {} (seen at {})",
+                ghost.places().partition(place),
+                before.value,
+                before.since
+            ),
+            format!("{value} at the same offset"),
+        );
+    }
+}
+
+impl Checker for InconsistentOffsets {
+    fn name(&self) -> &'static str {
+        "inconsistent-offsets"
+    }
+
+    fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
+        match seen {
+            Seen::Note {
+                note:
+                    Note::Answered {
+                        write,
+                        outcome: Outcome::Ok(acked),
+                    },
+                cause,
+                ..
+            } => {
+                let left = cause.map_or(verdict.at(), |cause| cause.left);
+                if let Some(write) = ghost.write(*write) {
+                    for (offset, value) in (acked.base..).zip(write.values.iter()) {
+                        self.bind(ghost, (write.place, offset), value, left, verdict);
+                    }
+                }
+            }
+            Seen::Note {
+                note: Note::Polled { place, records, .. },
+                cause,
+                ..
+            } => {
+                let left = cause.map_or(verdict.at(), |cause| cause.left);
+                for record in records {
+                    match record.value {
+                        Some(value) => {
+                            self.bind(ghost, (*place, record.offset), value, left, verdict);
+                        }
+                        None if ghost.is_damaged(*place) => {
+                            verdict.allow("damaged bytes, which a reader's checksum finds");
+                        }
+                        None => verdict.fail(
+                            "a reader gets only bytes that a producer wrote",
+                            format!(
+                                "unreadable record at offset {} of {}",
+                                record.offset,
+                                ghost.places().partition(*place)
+                            ),
+                        ),
+                    }
+                }
+            }
+            // What a reader saw and nobody acknowledged as safe may go with an allowed loss.
+            Seen::Node {
+                change: NodeChange::LostPower { .. },
+                ..
+            } => {
+                let start = SimTime::START;
+                self.bound.retain(|(place, offset), _| {
+                    ghost.is_durable(*place)
+                        || ghost
+                            .lost_since(*place, start)
+                            .is_none_or(|lost| lost > *offset)
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::bench::Bench, history::Acks};
+
+    #[test]
+    fn two_values_at_one_offset_are_rejected() {
+        let mut bench = Bench::new(InconsistentOffsets::default(), true);
+        bench.write(1, Acks::All, 1);
+        bench.write(2, Acks::All, 1);
+        bench.ack(1, 0);
+        bench.read(0, &[1]);
+        assert!(bench.is_ok());
+        bench.read(0, &[2]);
+        assert!(bench.rejects("v2 at the same offset"));
+    }
+
+    #[test]
+    fn two_acknowledgements_of_one_offset_are_rejected() {
+        let mut bench = Bench::new(InconsistentOffsets::default(), true);
+        bench.write(1, Acks::All, 2);
+        bench.write(5, Acks::All, 1);
+        bench.ack(1, 0);
+        bench.ack(5, 1);
+        assert!(bench.rejects("v5"));
+    }
+
+    #[test]
+    fn invented_bytes_are_rejected() {
+        let mut bench = Bench::new(InconsistentOffsets::default(), true);
+        let mut records = crate::checker::bench::records(4, &[1]);
+        records[0].value = None;
+        bench.note(Note::Polled {
+            place: Place(0),
+            from: 4,
+            records,
+            high_watermark: 5,
+            log_start: 0,
+            asked: 0,
+        });
+        assert!(bench.rejects("unreadable record at offset 4"));
+    }
+}

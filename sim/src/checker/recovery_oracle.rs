@@ -1,0 +1,223 @@
+//! RecoveryOracle: a log opens with every synced record, of the unsynced ones with a prefix, and with nothing invented.
+//!
+//! A damaged synced record is repaired or reported, never silently cut.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seedlog_core::event::Event;
+
+use super::{Checker, NodeChange, Seen, Verdict};
+use crate::{
+    disk::{BatchMark, Disk},
+    ghost::{self, Ghost, LogView},
+    history::Place,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct RecoveryOracle {
+    left: BTreeMap<usize, LogView>,
+    /// Logs that opened in this step: start and end.
+    opened: Vec<(usize, Place, i64, i64)>,
+}
+
+impl Checker for RecoveryOracle {
+    fn name(&self) -> &'static str {
+        "RecoveryOracle"
+    }
+
+    fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
+        match seen {
+            Seen::Node { node, change, disk } => self.node(ghost, *node, change, disk),
+            Seen::Event {
+                node,
+                event:
+                    Event::LogOpened {
+                        partition,
+                        start,
+                        end,
+                        ..
+                    },
+            } => {
+                if let Some(place) = ghost.places().place(partition) {
+                    self.opened.push((*node, place, *start, *end));
+                }
+            }
+            Seen::Probe { node, disk, .. } => {
+                let opened = std::mem::take(&mut self.opened);
+                for (opener, place, start, end) in opened {
+                    if opener == *node && !ghost.is_beyond(opener) {
+                        self.compare(ghost, opener, (place, start, end), disk, verdict);
+                    }
+                }
+            }
+            Seen::Phase(_) | Seen::Note { .. } | Seen::Event { .. } => {}
+        }
+    }
+}
+
+impl RecoveryOracle {
+    fn node(&mut self, ghost: &Ghost, node: usize, change: &NodeChange<'_>, disk: &Disk) {
+        match change {
+            NodeChange::LostPower { before, .. } => {
+                self.left.insert(node, (*before).clone());
+            }
+            NodeChange::Crashed
+            | NodeChange::Stopped
+            | NodeChange::GaveUp(_)
+            | NodeChange::Panicked(_) => {
+                self.left.insert(node, ghost::view(ghost.places(), disk));
+            }
+            NodeChange::Wiped => {
+                self.left.remove(&node);
+            }
+            NodeChange::Started | NodeChange::Ready | NodeChange::Damaged(_) | NodeChange::Lied => {
+            }
+        }
+        self.opened.retain(|(opener, ..)| *opener != node);
+    }
+
+    fn compare(
+        &mut self,
+        ghost: &Ghost,
+        node: usize,
+        (place, start, end): (Place, i64, i64),
+        disk: &Disk,
+        verdict: &mut Verdict<'_>,
+    ) {
+        let Some(left) = self.left.get(&node).and_then(|left| left.get(&place)) else {
+            return;
+        };
+        let name = ghost.places().partition(place);
+        let synced = left.iter().filter(|mark| mark.durable.is_some());
+        let now = ghost::view(ghost.places(), disk)
+            .remove(&place)
+            .unwrap_or_default();
+        let there: BTreeSet<u64> = now.iter().map(|mark| mark.digest).collect();
+        for mark in synced.filter(|mark| mark.last >= start) {
+            let cut = mark.last >= end;
+            if cut || (!there.contains(&mark.digest) && !ghost.is_damaged(place)) {
+                verdict.fail(
+                    "a log opens with every record that was synced, or says that it cannot",
+                    format!(
+                        "node {node} {name} opened with {start}..{end}; offsets {}..={} were synced and are {}",
+                        mark.base,
+                        mark.last,
+                        if cut { "cut" } else { "not what they were" }
+                    ),
+                );
+                return;
+            }
+        }
+        if start
+            > left
+                .first()
+                .map_or(start, |mark| mark.base)
+                .max(ghost.start(place))
+        {
+            let trimmed = left.iter().filter(|mark| mark.last < start);
+            if trimmed
+                .clone()
+                .any(|mark| mark.durable.is_some() && mark.base >= ghost.start(place))
+            {
+                verdict.unknown(
+                    "a log starts where retention or DeleteRecords left it",
+                    format!("node {node} {name} starts at {start}"),
+                );
+            }
+        }
+        invented(left, &now, (start, end), |mark| {
+            verdict.fail(
+                "a log opens with nothing that was not written",
+                format!(
+                    "node {node} {name}: offsets {}..={} were never there",
+                    mark.base, mark.last
+                ),
+            );
+        });
+    }
+}
+
+/// Reports the first batch within bounds that was not on the disk when the process ended.
+fn invented(
+    left: &[BatchMark],
+    now: &[BatchMark],
+    (start, end): (i64, i64),
+    report: impl FnOnce(&BatchMark),
+) {
+    let known: BTreeSet<u64> = left.iter().map(|mark| mark.digest).collect();
+    let strange = now
+        .iter()
+        .find(|mark| mark.base >= start && mark.last < end && !known.contains(&mark.digest));
+    if let Some(strange) = strange {
+        report(strange);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::bench::{Bench, log, partition, sound},
+        disk::Survival,
+        random::Streams,
+    };
+
+    fn opened(start: i64, end: i64) -> Event {
+        Event::LogOpened {
+            partition: partition(),
+            start,
+            end,
+            recovered: true,
+        }
+    }
+
+    /// A log of two synced batches and one unsynced one, then a crash.
+    fn crashed() -> Bench<RecoveryOracle> {
+        let mut bench = Bench::new(RecoveryOracle::default(), true);
+        log(&mut bench.disk, &[(0, 5), (5, 10)]);
+        let mut stream = Streams::new(1).stream("loss");
+        bench.disk.lose_power(Survival::Everything, &mut stream);
+        log(&mut bench.disk, &[(10, 12)]);
+        bench.node(NodeChange::Crashed);
+        bench.node(NodeChange::Started);
+        bench
+    }
+
+    #[test]
+    fn synced_records_and_any_prefix_of_the_rest_are_accepted() {
+        for end in [10, 12] {
+            let mut bench = crashed();
+            bench.event(opened(0, end));
+            bench.probe(sound());
+            assert!(bench.is_ok(), "end {end}");
+        }
+    }
+
+    #[test]
+    fn cut_synced_record_is_rejected() {
+        let mut bench = crashed();
+        bench.event(opened(0, 5));
+        bench.probe(sound());
+        assert!(bench.rejects("offsets 5..=9 were synced and are cut"));
+    }
+
+    #[test]
+    fn changed_synced_record_is_rejected() {
+        let mut bench = crashed();
+        bench.disk = Disk::new(1);
+        log(&mut bench.disk, &[(0, 5)]);
+        bench.event(opened(0, 12));
+        bench.probe(sound());
+        assert!(bench.rejects("not what they were"));
+    }
+
+    #[test]
+    fn invented_record_is_rejected() {
+        let mut bench = crashed();
+        log(&mut bench.disk, &[(12, 13)]);
+        bench.event(opened(0, 13));
+        bench.probe(sound());
+        assert!(bench.rejects("offsets 12..=12 were never there"));
+    }
+}

@@ -1,0 +1,461 @@
+//! Carrying out the fault plan, and healing.
+
+use std::collections::BTreeMap;
+
+use super::{Cluster, Happening, Status, host::Return};
+use crate::{
+    budget::Budget,
+    checker::{NodeChange, Phase},
+    disk::{Damage, DiskFault, Survival},
+    network::End,
+    plan::{
+        ClockFault, Decisive, Fault, Glob, LinkFault, Moment, OpKind, Plan, PlannedDiskFault,
+        PlannedFault, Trigger,
+    },
+    time::SimTime,
+    trace::What,
+};
+
+/// A fault that strikes at a certain storage operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strike {
+    pub(super) index: usize,
+    pub(super) moment: Moment,
+}
+
+/// The plan of a run, as far as it is carried out.
+#[derive(Debug, Default)]
+pub(super) struct PlanRunner {
+    faults: Vec<Waiting>,
+    struck: BTreeMap<(usize, u64), Strike>,
+    budget: Option<Budget>,
+    lossy: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    planned: PlannedFault,
+    seen: u64,
+    done: bool,
+}
+
+impl PlanRunner {
+    /// Takes a plan; returns the faults with a fixed time, in milliseconds from now.
+    pub(super) fn load(&mut self, plan: Plan) -> Vec<(usize, u64)> {
+        let waiting = plan.faults.into_iter().map(|planned| Waiting {
+            planned,
+            seen: 0,
+            done: false,
+        });
+        self.faults = waiting.collect();
+        let timed = self.faults.iter().enumerate();
+        timed
+            .filter_map(|(index, fault)| match fault.planned.when {
+                Trigger::At(at_ms) => Some((index, at_ms)),
+                Trigger::Storage { .. } | Trigger::Event { .. } => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn watches_storage(&self, node: usize) -> bool {
+        self.faults.iter().any(|fault| {
+            !fault.done
+                && matches!(&fault.planned.when, Trigger::Storage { node: n, .. } if *n == node)
+        })
+    }
+
+    /// Counts a storage operation; returns the fault whose moment it is.
+    pub(super) fn storage(&mut self, node: usize, op: OpKind, path: &str) -> Option<Strike> {
+        let mut strike = None;
+        for (index, fault) in self.faults.iter_mut().enumerate() {
+            let Trigger::Storage {
+                node: wanted,
+                kind,
+                file,
+                nth,
+                moment,
+            } = &fault.planned.when
+            else {
+                continue;
+            };
+            if fault.done || *wanted != node || !kind.covers(op) || !file.matches(path) {
+                continue;
+            }
+            fault.seen += 1;
+            if fault.seen == *nth && strike.is_none() {
+                // Only a dying process can leave an operation without its completion.
+                let moment = if ends_process(&fault.planned.what) {
+                    *moment
+                } else {
+                    Moment::Before
+                };
+                strike = Some(Strike { index, moment });
+            }
+        }
+        strike
+    }
+
+    /// Counts a decisive event; returns the faults whose moment it is.
+    fn event(&mut self, node: usize, event: Decisive) -> Vec<usize> {
+        let mut due = Vec::new();
+        for (index, fault) in self.faults.iter_mut().enumerate() {
+            let Trigger::Event {
+                node: wanted,
+                event: kind,
+                nth,
+            } = &fault.planned.when
+            else {
+                continue;
+            };
+            if fault.done || *wanted != node || *kind != event {
+                continue;
+            }
+            fault.seen += 1;
+            if fault.seen == *nth {
+                due.push(index);
+            }
+        }
+        due
+    }
+
+    pub(super) fn expect(&mut self, node: usize, ticket: u64, strike: Strike) {
+        self.struck.insert((node, ticket), strike);
+    }
+
+    pub(super) fn take_strike(&mut self, node: usize, ticket: u64) -> Option<Strike> {
+        self.struck.remove(&(node, ticket))
+    }
+
+    pub(super) fn forget_strikes(&mut self, node: usize) {
+        self.struck.retain(|(n, _), _| *n != node);
+    }
+}
+
+const fn ends_process(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Crash { .. }
+            | Fault::PowerLoss { .. }
+            | Fault::PowerLossAll { .. }
+            | Fault::Wipe { .. }
+            | Fault::Damage { clean: false, .. }
+    )
+}
+
+impl Cluster {
+    /// Sets how far faults may go.
+    pub const fn set_budget(&mut self, budget: Budget) {
+        self.plan.budget = Some(budget);
+    }
+
+    /// A decisive event happened on a node: faults may wait for it.
+    pub(super) fn decisive(&mut self, node: usize, event: Decisive) {
+        if self.plan.faults.is_empty() {
+            return;
+        }
+        for index in self.plan.event(node, event) {
+            self.fire(index);
+        }
+    }
+
+    /// The moment of a planned fault has come.
+    pub(super) fn fire(&mut self, index: usize) {
+        let Some(waiting) = self.plan.faults.get_mut(index) else {
+            return;
+        };
+        if waiting.done || self.phase != Phase::Safety {
+            return;
+        }
+        waiting.done = true;
+        let fault = waiting.planned.what.clone();
+        let kind = fault.kind();
+        self.tally.fault(kind).fired += 1;
+        let lossy = self.plan.lossy;
+        let allowed = self
+            .plan
+            .budget
+            .is_none_or(|budget| budget.allows(&fault, lossy))
+            && fault.node().is_none_or(|node| node < self.hosts.len());
+        if !allowed {
+            self.tally.fault(kind).refused += 1;
+            self.trace_line(|| What::Fault(format!("refused by the budget: {fault:?}")));
+            return;
+        }
+        self.trace_line(|| What::Fault(format!("{fault:?}")));
+        self.engine.fold(FAULT_MARK);
+        self.engine.fold(u64::try_from(index).unwrap_or(u64::MAX));
+        match self.inject(&fault) {
+            Effect::Now => self.tally.fault(kind).effective += 1,
+            Effect::Later => {}
+            Effect::None => self.tally.fault(kind).refused += 1,
+        }
+    }
+
+    /// Ends all faults: machines are on, processes started, disks and links well.
+    pub fn heal(&mut self) {
+        let now = self.engine.now();
+        self.network.heal();
+        for node in 0..self.hosts.len() {
+            let host = &mut self.hosts[node];
+            host.device.heal();
+            host.clock.heal(now);
+            host.refuse_until = now;
+            host.hang_until = now;
+            host.armed = None;
+            if host.status == Status::Off {
+                host.status = Status::Down;
+            }
+            if host.paused_until.is_some() {
+                host.paused_until = Some(now);
+                self.resume(node);
+            }
+            self.arm(node);
+            if !self.hosts[node].is_running() {
+                self.return_after(node, 1_000_000);
+            }
+        }
+        self.trace_line(|| What::Fault("all faults end".to_owned()));
+    }
+
+    fn inject(&mut self, fault: &Fault) -> Effect {
+        match fault {
+            Fault::Crash { node, down_ms } => self.crash(*node, millis(*down_ms)),
+            Fault::PowerLoss {
+                node,
+                down_ms,
+                survival,
+            } => self.lose_power(*node, millis(*down_ms), *survival),
+            Fault::PowerLossAll { down_ms, survival } => {
+                let mut effect = Effect::None;
+                for node in 0..self.hosts.len() {
+                    if let Effect::Now = self.lose_power(node, millis(*down_ms), *survival) {
+                        effect = Effect::Now;
+                    }
+                }
+                effect
+            }
+            Fault::Pause { node, for_ms } => self.pause(*node, millis(*for_ms)),
+            Fault::CleanStop { node, down_ms } => self.stop(
+                *node,
+                Return {
+                    down_nanos: millis(*down_ms),
+                    damage: None,
+                },
+            ),
+            Fault::Wipe { node, down_ms } => {
+                let effect = self.crash(*node, millis(*down_ms));
+                let host = &mut self.hosts[*node];
+                host.device.wipe(host.seat.config.log_dirs);
+                self.plan.lossy += 1;
+                self.node_changed(*node, NodeChange::Wiped);
+                effect
+            }
+            Fault::Damage {
+                node,
+                damage,
+                file,
+                down_ms,
+                clean,
+            } => self.stop_and_damage(*node, *damage, file, millis(*down_ms), *clean),
+            Fault::Disk { node, fault } => self.arm_disk(*node, fault),
+            Fault::Clock { node, fault } => self.upset_clock(*node, *fault),
+            Fault::Link { node, fault } => self.upset_links(*node, *fault),
+        }
+    }
+
+    fn crash(&mut self, node: usize, down_nanos: u64) -> Effect {
+        let now = self.engine.now();
+        if !self.hosts[node].is_running() {
+            return Effect::None;
+        }
+        self.hosts[node].device.crash(now);
+        self.lose_process(node, false);
+        self.node_changed(node, NodeChange::Crashed);
+        self.return_after(node, down_nanos);
+        Effect::Now
+    }
+
+    fn lose_power(&mut self, node: usize, down_nanos: u64, survival: Survival) -> Effect {
+        let now = self.engine.now();
+        // A crashed process on a machine that is on still has its page cache to lose (B46 needs that).
+        if self.hosts[node].status == Status::Off {
+            return Effect::None;
+        }
+        self.hosts[node].device.crash(now);
+        let before = self.log_view(node);
+        let loss = self.hosts[node].device.lose_power(now, survival);
+        self.lose_process(node, true);
+        if loss.is_loss() {
+            self.tally.fault("unsynced-loss").effective += 1;
+        }
+        let before = &before;
+        self.node_changed(node, NodeChange::LostPower { before, loss });
+        self.return_after(node, down_nanos);
+        Effect::Now
+    }
+
+    fn pause(&mut self, node: usize, nanos: u64) -> Effect {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        if !host.is_running() || host.is_paused(now) {
+            return Effect::None;
+        }
+        host.paused_until = Some(now.plus_nanos(nanos));
+        self.engine.schedule_in(nanos, Happening::Resume { node });
+        Effect::Now
+    }
+
+    fn stop(&mut self, node: usize, back: Return) -> Effect {
+        let host = &mut self.hosts[node];
+        if host.status != Status::Ready {
+            return Effect::None;
+        }
+        host.status = Status::Stopping;
+        host.stopping = Some(back);
+        let incarnation = host.incarnation;
+        let too_long = Happening::StopTooLong { node, incarnation };
+        self.engine.schedule_in(STOP_PATIENCE_NANOS, too_long);
+        self.feed(node, seedlog_core::broker::Input::Stop);
+        Effect::Now
+    }
+
+    fn stop_and_damage(
+        &mut self,
+        node: usize,
+        damage: Damage,
+        file: &Glob,
+        down_nanos: u64,
+        clean: bool,
+    ) -> Effect {
+        if clean {
+            let damage = Some((damage, file.clone()));
+            return self.stop(node, Return { down_nanos, damage });
+        }
+        if let Effect::None = self.crash(node, down_nanos) {
+            return Effect::None;
+        }
+        if self.damage(node, damage, file) {
+            Effect::Now
+        } else {
+            Effect::None
+        }
+    }
+
+    /// Damages a file of a node that is down.
+    pub(super) fn damage(&mut self, node: usize, damage: Damage, file: &Glob) -> bool {
+        let disk = &mut self.hosts[node].device.disk;
+        let Some(done) = disk.damage(damage, file, &mut self.chance) else {
+            return false;
+        };
+        self.node_changed(node, NodeChange::Damaged(&done));
+        true
+    }
+
+    fn arm_disk(&mut self, node: usize, fault: &PlannedDiskFault) -> Effect {
+        let now = self.engine.now();
+        let device = &mut self.hosts[node].device;
+        let fault = match fault {
+            PlannedDiskFault::FailSync { file, times } => DiskFault::FailSync {
+                file: file.clone(),
+                times: *times,
+            },
+            PlannedDiskFault::FailWrite {
+                file,
+                times,
+                no_space,
+                short,
+            } => DiskFault::FailWrite {
+                file: file.clone(),
+                times: *times,
+                kind: PlannedDiskFault::write_fault(*no_space),
+                short: *short,
+            },
+            PlannedDiskFault::FailRead { file, times } => DiskFault::FailRead {
+                file: file.clone(),
+                times: *times,
+            },
+            PlannedDiskFault::LoseWrite { file } => DiskFault::LoseWrite { file: file.clone() },
+            PlannedDiskFault::Lie { for_ms } => DiskFault::Lie {
+                until: now.plus_millis(*for_ms),
+            },
+            PlannedDiskFault::Stall { for_ms, syncs_only } => DiskFault::Stall {
+                until: now.plus_millis(*for_ms),
+                syncs_only: *syncs_only,
+            },
+            PlannedDiskFault::Full { room, for_ms } => {
+                let used = device.disk.used();
+                device.disk.limit(Some(used + room));
+                self.engine
+                    .schedule_in(millis(*for_ms), Happening::RoomAgain { node });
+                return Effect::Later;
+            }
+        };
+        device.arm(fault);
+        Effect::Later
+    }
+
+    fn upset_clock(&mut self, node: usize, fault: ClockFault) -> Effect {
+        let now = self.engine.now();
+        let clock = &mut self.hosts[node].clock;
+        match fault {
+            ClockFault::Jump { by_ms } => clock.jump(by_ms),
+            ClockFault::Drift { ppm } => clock.drift(now, ppm),
+            ClockFault::Strobe {
+                by_ms,
+                period_ms,
+                for_ms,
+            } => clock.strobe(by_ms, millis(period_ms), now.plus_millis(for_ms)),
+            ClockFault::Stall { for_ms } => clock.stall(now, now.plus_millis(for_ms)),
+        }
+        self.hosts[node].armed = None;
+        self.arm(node);
+        Effect::Now
+    }
+
+    fn upset_links(&mut self, node: usize, fault: LinkFault) -> Effect {
+        let now = self.engine.now();
+        let end = End::Node(node);
+        let until = |for_ms: u64| -> SimTime { now.plus_millis(for_ms) };
+        match fault {
+            LinkFault::Reset => {
+                let news = self.network.reset(now, end);
+                let effect = if news.is_empty() {
+                    Effect::None
+                } else {
+                    Effect::Now
+                };
+                for (at, arrival) in news {
+                    self.schedule_arrival(at, arrival);
+                }
+                return effect;
+            }
+            LinkFault::HalfOpen => {
+                if self.network.mute(end) == 0 {
+                    return Effect::None;
+                }
+            }
+            LinkFault::Refuse { for_ms } => self.hosts[node].refuse_until = until(for_ms),
+            LinkFault::Hang { for_ms } => self.hosts[node].hang_until = until(for_ms),
+            LinkFault::Slow { by_ms, for_ms } => {
+                self.network.slow(end, until(for_ms), millis(by_ms));
+            }
+        }
+        Effect::Now
+    }
+}
+
+/// Whether a fault changed something.
+enum Effect {
+    Now,
+    /// When its operation comes; the device counts it then.
+    Later,
+    None,
+}
+
+const fn millis(millis: u64) -> u64 {
+    millis.saturating_mul(1_000_000)
+}
+
+const FAULT_MARK: u64 = 0x6661_756c_7400;
+/// How long a supervisor waits for an orderly stop before it kills the process.
+const STOP_PATIENCE_NANOS: u64 = 60_000_000_000;

@@ -1,0 +1,587 @@
+//! The nodes' side: starting, feeding and stopping machines, and doing what they want done.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::{Bytes, BytesMut};
+use seedlog_core::{
+    broker::{Identity, Input, Output},
+    event::Event,
+    ids::{ConnectionId, Uuid},
+    storage::{FileId, FileOp, Frame, Part, StorageFault, StorageOp},
+};
+
+use super::{Cluster, Happening, Status, inject::Strike};
+use crate::{
+    checker::{NodeChange, Seen},
+    disk::DeviceEvent,
+    ghost,
+    guard::guard,
+    network::{Arrival, End, LinkId, Outcome, Parcel, Side, Stamp},
+    plan::{Decisive, Moment},
+    trace::What,
+};
+
+impl Cluster {
+    /// Starts a new incarnation.
+    pub(super) fn start(&mut self, node: usize) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        host.returning = false;
+        if host.is_running() {
+            return;
+        }
+        host.incarnation += 1;
+        host.starts += 1;
+        host.clock.restart(now, host.stream.magnitude(1..=1 << 50));
+        let identity = Identity {
+            incarnation: Uuid::from_random(host.stream.fill()),
+            seed: host.stream.fill(),
+        };
+        let local = host.clock.read(now);
+        let (release, seat) = (host.release.clone(), host.seat.clone());
+        host.status = Status::Starting;
+        host.last_words = None;
+        self.tally.starts += 1;
+        self.node_changed(node, NodeChange::Started);
+        match guard(|| release.start(&seat, identity, local)) {
+            Ok(machine) => {
+                self.hosts[node].machine = Some(machine);
+                self.drain(node);
+            }
+            Err(message) => self.panicked(node, &message),
+        }
+    }
+
+    /// Feeds an input, or keeps it while the node is paused.
+    pub(super) fn feed(&mut self, node: usize, input: Input) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        if host.is_paused(now) {
+            host.backlog.push_back(input);
+            return;
+        }
+        let Some(machine) = host.machine.as_mut() else {
+            return;
+        };
+        let local = host.clock.read(now);
+        self.tally.inputs += 1;
+        fold_input(&mut self.engine, node, &input);
+        match guard(|| machine.handle(local, input)) {
+            Ok(()) => self.drain(node),
+            Err(message) => self.panicked(node, &message),
+        }
+    }
+
+    pub(super) fn node_timer(&mut self, node: usize) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        if host.armed != Some(now) {
+            return;
+        }
+        host.armed = None;
+        if host.is_paused(now) {
+            return;
+        }
+        if !host.is_due(now) {
+            self.arm(node);
+            return;
+        }
+        if host.spins.0 == now {
+            host.spins.1 += 1;
+            if host.spins.1 > SPINS_MAX {
+                self.panicked(
+                    node,
+                    "the deadline does not move though time-outs are handled",
+                );
+                return;
+            }
+        } else {
+            host.spins = (now, 0);
+        }
+        self.feed(node, Input::Timeout);
+    }
+
+    pub(super) fn device(&mut self, node: usize, ticket: u64) {
+        let now = self.engine.now();
+        let strike = self.plan.take_strike(node, ticket);
+        if let Some(Strike { index, moment }) = strike
+            && let Moment::Within(permille) = moment
+        {
+            self.hosts[node].device.tear(ticket, permille);
+            self.fire(index);
+            return;
+        }
+        let event = self.hosts[node].device.go_on(now, ticket);
+        if let Some(Strike { index, .. }) = strike {
+            self.fire(index);
+            return;
+        }
+        self.notice_lies(node);
+        match event {
+            DeviceEvent::Complete(completion) => self.feed(node, Input::Storage(completion)),
+            DeviceEvent::Later(at) => self.engine.schedule(at, Happening::Device { node, ticket }),
+            DeviceEvent::Gone => {}
+        }
+    }
+
+    pub(super) fn arrive(&mut self, arrival: Arrival) {
+        let (link, to) = (arrival.link, arrival.to);
+        match self.network.arrive(arrival) {
+            Outcome::Deliver(End::Node(node), parcel) => self.deliver(node, link, parcel),
+            Outcome::Deliver(End::Client(client), parcel) => self.visit(client, link, parcel),
+            Outcome::Nothing => {}
+            Outcome::NobodyThere(End::Node(node)) => {
+                if self.hosts[node].status != Status::Off {
+                    self.answer_reset(link, to);
+                }
+            }
+            Outcome::NobodyThere(End::Client(_)) => self.answer_reset(link, to),
+        }
+    }
+
+    pub(super) fn sent(&mut self, node: usize, incarnation: u64, link: LinkId) {
+        self.sent_pending.remove(&link);
+        if self.hosts[node].incarnation == incarnation && self.network.is_open(link, Side::Acceptor)
+        {
+            let connection = ConnectionId(link.0);
+            self.feed(node, Input::Sent { connection });
+        }
+    }
+
+    /// The process ends; `machine` says whether the whole machine does.
+    pub(super) fn lose_process(&mut self, node: usize, machine: bool) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        host.machine = None;
+        host.status = if machine { Status::Off } else { Status::Down };
+        host.armed = None;
+        host.paused_until = None;
+        host.backlog.clear();
+        host.stopping = None;
+        self.plan.forget_strikes(node);
+        for (at, arrival) in self.network.lose(now, End::Node(node), machine) {
+            self.schedule_arrival(at, arrival);
+        }
+    }
+
+    pub(super) fn return_after(&mut self, node: usize, nanos: u64) {
+        if !self.hosts[node].returning {
+            self.hosts[node].returning = true;
+            self.engine.schedule_in(nanos, Happening::Start { node });
+        }
+    }
+
+    pub(super) fn node_changed(&mut self, node: usize, change: NodeChange<'_>) {
+        self.trace_line(|| What::Node(node, format!("{change:?}")));
+        if self.watched {
+            let moment = self.moment();
+            let disk = &self.hosts[node].device.disk;
+            self.jury.see(moment, &Seen::Node { node, change, disk });
+        }
+    }
+
+    /// Goes on with a paused node: everything that waited happens now.
+    pub(super) fn resume(&mut self, node: usize) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        if host.paused_until.is_none_or(|until| until > now) {
+            return;
+        }
+        host.paused_until = None;
+        let incarnation = host.incarnation;
+        let mut backlog = std::mem::take(&mut host.backlog);
+        while let Some(input) = backlog.pop_front() {
+            let host = &mut self.hosts[node];
+            if host.incarnation != incarnation || !host.is_running() {
+                return;
+            }
+            if host.is_paused(now) {
+                backlog.push_front(input);
+                host.backlog = backlog;
+                return;
+            }
+            self.feed(node, input);
+        }
+        self.arm(node);
+    }
+
+    pub(super) fn stop_too_long(&mut self, node: usize, incarnation: u64) {
+        let host = &self.hosts[node];
+        if host.incarnation != incarnation || host.status != Status::Stopping {
+            return;
+        }
+        // A supervisor's patience ends: the process is killed.
+        let back = host.stopping.clone();
+        let now = self.engine.now();
+        self.hosts[node].device.crash(now);
+        self.lose_process(node, false);
+        self.node_changed(node, NodeChange::Crashed);
+        self.come_back(node, back);
+    }
+
+    fn deliver(&mut self, node: usize, link: LinkId, parcel: Parcel) {
+        let now = self.engine.now();
+        let connection = ConnectionId(link.0);
+        match parcel {
+            Parcel::Knock => self.knock(node, link),
+            Parcel::Frame(bytes, _) => self.feed(node, Input::Frame { connection, bytes }),
+            Parcel::Closed => self.feed(node, Input::Closed { connection }),
+            Parcel::Opened => {}
+        }
+        debug_assert!(self.engine.now() == now, "handling takes no simulated time");
+    }
+
+    fn knock(&mut self, node: usize, link: LinkId) {
+        let now = self.engine.now();
+        let host = &self.hosts[node];
+        if host.status == Status::Off || host.hang_until > now {
+            return;
+        }
+        if !host.is_running() || host.refuse_until > now {
+            self.answer_reset(link, Side::Acceptor);
+            return;
+        }
+        if let Some((_, Some((at, arrival)))) =
+            self.network.send(now, link, Side::Dialer, Parcel::Opened)
+        {
+            self.schedule_arrival(at, arrival);
+        }
+        let last = link.0.to_be_bytes();
+        let peer = SocketAddr::from((Ipv4Addr::new(10, last[5], last[6], last[7]), 40_000));
+        self.feed(
+            node,
+            Input::Connected {
+                connection: ConnectionId(link.0),
+                peer,
+                listener: 0,
+            },
+        );
+    }
+
+    /// Nobody takes what arrived at `at`: the other end gets a reset.
+    fn answer_reset(&mut self, link: LinkId, at: Side) {
+        let now = self.engine.now();
+        if let Some((at, arrival)) = self.network.close(now, link, at) {
+            self.schedule_arrival(at, arrival);
+        } else {
+            let delay = self.chance.magnitude(50_000..=2_000_000);
+            let arrival = Arrival {
+                link,
+                to: at.other(),
+                what: Parcel::Closed,
+            };
+            self.schedule_arrival(now.plus_nanos(delay), arrival);
+        }
+    }
+
+    /// Takes all outputs of a machine and does what they want.
+    fn drain(&mut self, node: usize) {
+        let incarnation = self.hosts[node].incarnation;
+        loop {
+            let Some(machine) = self.hosts[node].machine.as_mut() else {
+                return;
+            };
+            let output = match guard(|| machine.poll_output()) {
+                Ok(Some(output)) => output,
+                Ok(None) => break,
+                Err(message) => {
+                    self.panicked(node, &message);
+                    return;
+                }
+            };
+            self.perform(node, output);
+            // A fault may strike in the middle: the rest of the outputs dies with the process.
+            if self.hosts[node].incarnation != incarnation {
+                return;
+            }
+        }
+        if self.watched {
+            self.look(node);
+        }
+        self.arm(node);
+    }
+
+    /// Shows white-box checkers the state after a step.
+    fn look(&mut self, node: usize) {
+        let Some(machine) = self.hosts[node].machine.as_ref() else {
+            return;
+        };
+        machine.probe(&mut self.probe);
+        let moment = self.moment();
+        let seen = Seen::Probe {
+            node,
+            probe: &self.probe,
+            disk: &self.hosts[node].device.disk,
+        };
+        self.jury.see(moment, &seen);
+    }
+
+    pub(super) fn arm(&mut self, node: usize) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        let Some(at) = host.deadline().map(|at| at.max(now)) else {
+            return;
+        };
+        if host.armed.is_none_or(|armed| at < armed) {
+            host.armed = Some(at);
+            self.engine.schedule(at, Happening::NodeTimer { node });
+        }
+    }
+
+    fn perform(&mut self, node: usize, output: Output) {
+        let now = self.engine.now();
+        match output {
+            Output::Send { connection, frame } => self.send(node, LinkId(connection.0), frame),
+            Output::Close { connection } => {
+                let link = LinkId(connection.0);
+                if let Some((at, arrival)) = self.network.close(now, link, Side::Acceptor) {
+                    self.schedule_arrival(at, arrival);
+                }
+            }
+            Output::PauseReading { connection } => {
+                self.network.pause(LinkId(connection.0), Side::Acceptor);
+            }
+            Output::ResumeReading { connection } => {
+                for arrival in self.network.resume(LinkId(connection.0), Side::Acceptor) {
+                    self.schedule_arrival(now, arrival);
+                }
+            }
+            Output::Storage(op) => self.submit(node, op),
+            Output::Event(event) => self.event(node, event),
+            Output::Stopped => self.stopped(node),
+        }
+    }
+
+    fn send(&mut self, node: usize, link: LinkId, frame: Frame) {
+        let now = self.engine.now();
+        if !self.network.is_open(link, Side::Acceptor) {
+            return;
+        }
+        let bytes = match self.assemble(node, frame) {
+            Ok(bytes) => bytes,
+            Err((file, fault)) => {
+                if let Some((at, arrival)) = self.network.close(now, link, Side::Acceptor) {
+                    self.schedule_arrival(at, arrival);
+                }
+                self.feed(node, Input::RangeUnreadable { file, fault });
+                return;
+            }
+        };
+        self.tally.frames += 1;
+        self.engine.fold(link.0);
+        self.engine.fold_bytes(&bytes);
+        let step = self.hosts[node].device.disk.step();
+        let parcel = Parcel::Frame(
+            bytes.slice(PREFIX.min(bytes.len())..),
+            Stamp { at: now, step },
+        );
+        let Some((left, arrival)) = self.network.send(now, link, Side::Dialer, parcel) else {
+            return;
+        };
+        if let Some((at, arrival)) = arrival {
+            self.schedule_arrival(at, arrival);
+        }
+        if self.sent_pending.insert(link) {
+            let incarnation = self.hosts[node].incarnation;
+            let sent = Happening::Sent {
+                node,
+                incarnation,
+                link,
+            };
+            self.engine.schedule(left, sent);
+        }
+        self.decisive(node, Decisive::Answered);
+    }
+
+    /// Puts a frame together; its file ranges are read as they are now.
+    fn assemble(&self, node: usize, frame: Frame) -> Result<Bytes, (FileId, StorageFault)> {
+        let parts = match frame {
+            Frame::Whole(bytes) => return Ok(bytes),
+            Frame::Parts(parts) => parts,
+        };
+        let mut whole = BytesMut::with_capacity(parts.iter().map(Part::len).sum());
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => whole.extend_from_slice(&bytes),
+                Part::File(range) => {
+                    let disk = &self.hosts[node].device.disk;
+                    let read = disk.read(range.file, range.at, range.len);
+                    let bytes = read.map_err(|fault| (range.file, fault))?;
+                    if bytes.len() != range.len as usize {
+                        let fault = StorageFault::new(seedlog_core::storage::FaultKind::Io);
+                        return Err((range.file, fault));
+                    }
+                    whole.extend_from_slice(&bytes);
+                }
+            }
+        }
+        Ok(whole.freeze())
+    }
+
+    fn submit(&mut self, node: usize, op: StorageOp) {
+        let now = self.engine.now();
+        self.tally.storage_ops += 1;
+        fold_op(&mut self.engine, node, &op);
+        let strike = if self.plan.watches_storage(node) {
+            let (kind, path) = self.hosts[node].device.describe(&op.op);
+            self.plan.storage(node, kind, &path)
+        } else {
+            None
+        };
+        if let Some(strike) = strike
+            && strike.moment == Moment::Before
+        {
+            self.fire(strike.index);
+            if !self.hosts[node].is_running() {
+                return;
+            }
+        }
+        let (ticket, at) = self.hosts[node].device.submit(now, op);
+        if let Some(strike) = strike
+            && strike.moment != Moment::Before
+        {
+            self.plan.expect(node, ticket, strike);
+        }
+        self.engine.schedule(at, Happening::Device { node, ticket });
+    }
+
+    fn event(&mut self, node: usize, event: Event) {
+        *self.tally.events.entry(name_of(&event)).or_default() += 1;
+        if let Event::Fatal { message } = &event {
+            self.hosts[node].last_words = Some(message.clone());
+        }
+        self.trace_line(|| What::Event(node, event.clone()));
+        if self.watched {
+            let moment = self.moment();
+            let event = &event;
+            self.jury.see(moment, &Seen::Event { node, event });
+        }
+        if matches!(event, Event::Ready) {
+            self.hosts[node].status = Status::Ready;
+            self.hosts[node].starts = 0;
+            self.node_changed(node, NodeChange::Ready);
+        }
+        if let Some(decisive) = decisive_of(&event) {
+            self.decisive(node, decisive);
+        }
+    }
+
+    fn stopped(&mut self, node: usize) {
+        let now = self.engine.now();
+        let host = &mut self.hosts[node];
+        let back = host.stopping.take();
+        let asked = host.status == Status::Stopping;
+        let words = host.last_words.clone();
+        host.device.crash(now);
+        self.lose_process(node, false);
+        if asked {
+            self.node_changed(node, NodeChange::Stopped);
+        } else {
+            let words = words.as_deref().unwrap_or_default();
+            self.node_changed(node, NodeChange::GaveUp(words));
+        }
+        self.come_back(node, back);
+    }
+
+    fn panicked(&mut self, node: usize, message: &str) {
+        let now = self.engine.now();
+        self.hosts[node].device.crash(now);
+        self.lose_process(node, false);
+        self.node_changed(node, NodeChange::Panicked(message));
+        self.come_back(node, None);
+    }
+
+    fn come_back(&mut self, node: usize, back: Option<super::host::Return>) {
+        let nanos = match back {
+            Some(back) => {
+                if let Some((damage, file)) = back.damage {
+                    self.damage(node, damage, &file);
+                }
+                back.down_nanos
+            }
+            // A supervisor starts it again, ever more slowly.
+            None => {
+                let backoff = u64::from(self.hosts[node].starts.min(6));
+                self.chance.within(50_000_000..=500_000_000) << backoff
+            }
+        };
+        self.return_after(node, nanos);
+    }
+
+    fn notice_lies(&mut self, node: usize) {
+        let tally = self.hosts[node].device.tally();
+        let lies = tally.lies + tally.lost_writes;
+        if lies > self.hosts[node].lies_seen {
+            self.hosts[node].lies_seen = lies;
+            self.node_changed(node, NodeChange::Lied);
+        }
+    }
+
+    pub(super) fn log_view(&self, node: usize) -> ghost::LogView {
+        ghost::view(self.jury.ghost().places(), &self.hosts[node].device.disk)
+    }
+}
+
+fn fold_input(engine: &mut super::Engine<Happening>, node: usize, input: &Input) {
+    let (kind, detail) = match input {
+        Input::Connected { connection, .. } => (1, connection.0),
+        Input::Frame { connection, .. } => (2, connection.0),
+        Input::Closed { connection } => (3, connection.0),
+        Input::Sent { connection } => (4, connection.0),
+        Input::Storage(completion) => {
+            (5 + u64::from(completion.result.is_err()), completion.id.seq)
+        }
+        Input::RangeUnreadable { file, .. } => (7, file.0),
+        Input::Timeout => (8, 0),
+        Input::Stop => (9, 0),
+    };
+    engine.fold(kind << 32 | u64::try_from(node).unwrap_or(u64::MAX));
+    engine.fold(detail);
+}
+
+fn fold_op(engine: &mut super::Engine<Happening>, node: usize, op: &StorageOp) {
+    engine.fold(u64::try_from(node).unwrap_or(u64::MAX));
+    engine.fold(op.id.seq);
+    if let FileOp::Write { at, data, .. } = &op.op {
+        engine.fold(*at);
+        engine.fold_bytes(data.head.as_slice());
+        engine.fold_bytes(&data.body);
+    }
+}
+
+const fn decisive_of(event: &Event) -> Option<Decisive> {
+    match event {
+        Event::Ready => Some(Decisive::Ready),
+        Event::LogOpened { .. } => Some(Decisive::LogOpened),
+        Event::TailCut { .. } => Some(Decisive::TailCut),
+        Event::SegmentRolled { .. } => Some(Decisive::SegmentRolled),
+        Event::HighWatermark { .. } => Some(Decisive::HighWatermark),
+        Event::LogStartMoved { .. } => Some(Decisive::LogStartMoved),
+        Event::BecameLeader { .. } => Some(Decisive::BecameLeader),
+        _ => None,
+    }
+}
+
+const fn name_of(event: &Event) -> &'static str {
+    match event {
+        Event::Ready => "ready",
+        Event::LogOpened { .. } => "log-opened",
+        Event::TailCut { .. } => "tail-cut",
+        Event::IndexRebuilt { .. } => "index-rebuilt",
+        Event::PartitionOffline { .. } => "partition-offline",
+        Event::SegmentRolled { .. } => "segment-rolled",
+        Event::LogStartMoved { .. } => "log-start-moved",
+        Event::BecameLeader { .. } => "became-leader",
+        Event::HighWatermark { .. } => "high-watermark",
+        Event::LogDirFailed { .. } => "log-dir-failed",
+        Event::FutureTimestamp { .. } => "future-timestamp",
+        Event::ConnectionRefused { .. } => "connection-refused",
+        Event::CleanShutdown { .. } => "clean-shutdown",
+        Event::Fatal { .. } => "fatal",
+        _ => "other",
+    }
+}
+
+/// Bytes of a frame's length prefix.
+const PREFIX: usize = 4;
+const SPINS_MAX: u32 = 10_000;

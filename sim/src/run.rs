@@ -1,0 +1,258 @@
+//! The phases of a run: set up, safety, heal and settle, drain, judge.
+
+use crate::{
+    checker::{self, Findings, Jury, Moment, Phase, Verdict},
+    cluster::Cluster,
+    digest::Digest,
+    engine::first_difference,
+    ghost::Ghost,
+    history::Acks,
+    node::Release,
+    random::Streams,
+    report::Report,
+    scenario::{Producers, Scenario},
+    time::SimTime,
+    trace::Trace,
+    workload::{Drain, Producer, ProducerProfile, Reader, ReaderProfile, SetUp, Target},
+};
+
+/// How closely a run is watched. Nothing of it changes the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// Whether checkers look on.
+    pub checkers: bool,
+    /// How many lines of the trace are kept.
+    pub trace_lines: usize,
+    /// Whether the digest after each event is kept.
+    pub journal: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            checkers: true,
+            trace_lines: 4_000,
+            journal: false,
+        }
+    }
+}
+
+/// Runs a scenario.
+pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Watch) -> Report {
+    let streams = Scenario::streams(seed);
+    let mut cluster = build(scenario, streams, release, watch);
+    let targets = scenario.targets();
+    let ready = set_up(&mut cluster, scenario, streams, &targets);
+    let mut unfinished = (!ready).then(|| {
+        let status = cluster.client_status();
+        format!("set-up did not end: {status}")
+    });
+    if ready {
+        work(&mut cluster, scenario, streams, &targets);
+        unfinished = settle(&mut cluster, scenario);
+        if !failed(&cluster) {
+            let undrained = drain(&mut cluster, scenario, streams, &targets);
+            unfinished = unfinished.or(undrained);
+        }
+    }
+    let mut extra = Findings::default();
+    if watch.checkers && !failed(&cluster) {
+        cluster.judge();
+        if let Some(unfinished) = unfinished
+            && !failed(&cluster)
+        {
+            let moment = Moment {
+                at: cluster.now(),
+                step: cluster.steps(),
+            };
+            Verdict::new("Rejoin", moment, &mut extra).fail(
+                "after the last fault everything recovers within the settling time",
+                unfinished,
+            );
+        }
+    }
+    close(scenario, seed, cluster, extra)
+}
+
+fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch) -> Cluster {
+    let ghost = Ghost::new(scenario.places(), &scenario.durable());
+    let checkers = if watch.checkers {
+        checker::all()
+    } else {
+        Vec::new()
+    };
+    let mut cluster = Cluster::new(
+        streams,
+        scenario.seats(release),
+        &scenario.surroundings,
+        Jury::new(ghost, checkers),
+        Trace::new(watch.trace_lines),
+    );
+    if !watch.checkers {
+        cluster.unwatch();
+    }
+    if watch.journal {
+        cluster.keep_journal();
+    }
+    cluster.set_budget(scenario.budget);
+    cluster
+}
+
+fn set_up(
+    cluster: &mut Cluster,
+    scenario: &Scenario,
+    streams: Streams,
+    targets: &[Target],
+) -> bool {
+    cluster.enter(Phase::SetUp);
+    let topics = scenario.topics.iter().map(|(topic, _)| topic.clone());
+    let client = SetUp::new(
+        0,
+        topics.collect(),
+        targets.to_vec(),
+        streams.stream("set-up"),
+    );
+    cluster.add_client(Box::new(client));
+    let limit = cluster.now().plus_millis(SET_UP_MS);
+    cluster.run(limit, |cluster| cluster.all_idle() && cluster.all_ready())
+}
+
+fn work(cluster: &mut Cluster, scenario: &Scenario, streams: Streams, targets: &[Target]) {
+    cluster.enter(Phase::Safety);
+    cluster.set_plan(scenario.plan.clone());
+    let mut number = 0;
+    for producers in &scenario.producers {
+        for _ in 0..producers.count {
+            number += 1;
+            let stream = streams.numbered("producer", u64::from(number));
+            let node = number as usize % scenario.brokers;
+            let profile = profile(producers, targets);
+            cluster.add_client(Box::new(Producer::new(number, node, profile, stream)));
+        }
+    }
+    for reader in 0..scenario.readers {
+        let number = u64::try_from(reader).unwrap_or(u64::MAX);
+        let mut stream = streams.numbered("reader", number);
+        let profile = ReaderProfile {
+            targets: targets.to_vec(),
+            max_wait_ms: stream.within(1..=500),
+            max_bytes: stream.magnitude(512..=1 << 20),
+            pause_ms: (1, stream.magnitude(2..=200)),
+            bounds_permille: 200,
+        };
+        let node = reader % scenario.brokers;
+        cluster.add_client(Box::new(Reader::new(node, profile, stream)));
+    }
+    let limit = cluster.now().plus_millis(scenario.safety_ms);
+    cluster.run(limit, |_| false);
+}
+
+fn profile(producers: &Producers, targets: &[Target]) -> ProducerProfile {
+    ProducerProfile {
+        targets: targets.to_vec(),
+        acks: producers.acks,
+        records: producers.records,
+        padding: producers.padding,
+        pause_ms: producers.pause_ms,
+        in_flight: producers.in_flight,
+        request_timeout_ms: 3_000,
+        retries: producers.retries && producers.acks != Acks::None,
+    }
+}
+
+fn settle(cluster: &mut Cluster, scenario: &Scenario) -> Option<String> {
+    if failed(cluster) {
+        return None;
+    }
+    cluster.enter(Phase::Settle);
+    cluster.heal();
+    cluster.wind_down();
+    let limit = cluster.now().plus_millis(scenario.settle_ms);
+    let settled = cluster.run(limit, |cluster| cluster.all_idle() && cluster.all_ready());
+    (!settled && !failed(cluster)).then(|| {
+        let ready = cluster.all_ready();
+        let status = cluster.client_status();
+        format!(
+            "after {} ms all nodes ready: {ready}; {status}",
+            scenario.settle_ms
+        )
+    })
+}
+
+fn drain(
+    cluster: &mut Cluster,
+    scenario: &Scenario,
+    streams: Streams,
+    targets: &[Target],
+) -> Option<String> {
+    cluster.enter(Phase::Drain);
+    let mut readers = Vec::new();
+    for target in targets {
+        let number = u64::try_from(target.place.0).unwrap_or(u64::MAX);
+        let node = target.place.0 % scenario.brokers;
+        let reader = Drain::new(node, target.clone(), streams.numbered("drain", number));
+        readers.push((target.place, cluster.add_client(Box::new(reader))));
+    }
+    let limit = cluster.now().plus_millis(scenario.drain_ms);
+    let drained = cluster.run(limit, |cluster| {
+        let ghost = cluster.jury().ghost();
+        readers
+            .iter()
+            .all(|(place, reader)| cluster.is_idle(*reader) || ghost.is_offline(*place))
+    });
+    (!drained && !failed(cluster)).then(|| cluster.client_status())
+}
+
+fn close(scenario: &Scenario, seed: u64, mut cluster: Cluster, extra: Findings) -> Report {
+    let mut findings = cluster.jury().findings().clone();
+    findings.failed.extend(extra.failed);
+    let sealed = cluster.seal();
+    let mut digest = Digest::new();
+    digest.word(sealed);
+    for finding in &findings.failed {
+        digest.bytes(finding.to_string().as_bytes());
+    }
+    Report {
+        test: scenario.test.clone(),
+        seed,
+        plan: scenario.plan.clone(),
+        tally: cluster.tally(),
+        simulated: cluster.now() - SimTime::START,
+        steps: cluster.steps(),
+        digest: digest.value(),
+        trace: if findings.failed.is_empty() {
+            String::new()
+        } else {
+            cluster.trace().render(TRACE_SHOWN)
+        },
+        fault_lane: if findings.failed.is_empty() {
+            String::new()
+        } else {
+            cluster.trace().faults()
+        },
+        journal: cluster.take_journal(),
+        findings,
+    }
+}
+
+fn failed(cluster: &Cluster) -> bool {
+    !cluster.jury().findings().failed.is_empty()
+}
+
+/// Runs a scenario twice and finds the first event by which the runs differ.
+#[must_use]
+pub fn compare(scenario: &Scenario, seed: u64, release: &Release) -> Option<u64> {
+    let watch = Watch {
+        journal: true,
+        ..Watch::default()
+    };
+    let journal = || {
+        run(scenario, seed, release, &watch)
+            .journal
+            .unwrap_or_default()
+    };
+    first_difference(&journal(), &journal())
+}
+
+const SET_UP_MS: u64 = 60_000;
+const TRACE_SHOWN: usize = 200;

@@ -1,0 +1,236 @@
+//! A producer without idempotence: unique values, several acks settings, retries of what is unknown.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use seedlog_core::time::{Instant, Now};
+
+use super::{
+    session::{News, Session},
+    wire::{Target, Versions},
+};
+use crate::{
+    batch::{self, ValueId},
+    client::{Client, ClientInput, ClientOutput},
+    history::{Acks, Note, Outcome, Values, WriteId},
+    random::Stream,
+};
+
+/// How a producer behaves.
+#[derive(Clone, Debug)]
+pub struct ProducerProfile {
+    /// Where it writes.
+    pub targets: Vec<Target>,
+    /// How sure it wants to be.
+    pub acks: Acks,
+    /// Records of a batch.
+    pub records: (u64, u64),
+    /// Bytes added to each value.
+    pub padding: (u64, u64),
+    /// Milliseconds between batches.
+    pub pause_ms: (u64, u64),
+    /// Requests under way at once (`max.in.flight.requests.per.connection`).
+    pub in_flight: usize,
+    /// `request.timeout.ms`.
+    pub request_timeout_ms: u64,
+    /// Whether it sends again what was refused or is unknown.
+    pub retries: bool,
+}
+
+/// A producing client.
+#[derive(Debug)]
+pub struct Producer {
+    profile: ProducerProfile,
+    versions: Versions,
+    session: Session<Job>,
+    number: u64,
+    next: u64,
+    retry: VecDeque<Job>,
+    next_at: Instant,
+    winding_down: bool,
+}
+
+#[derive(Clone)]
+struct Job {
+    write: WriteId,
+    target: usize,
+    records: Bytes,
+    not_before: Instant,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "produce of write {}", self.write.0)
+    }
+}
+
+impl Producer {
+    /// Makes a producer; `number` keeps its values apart from those of all others.
+    #[must_use]
+    pub fn new(number: u32, node: usize, profile: ProducerProfile, mut stream: Stream) -> Self {
+        Self {
+            versions: Versions::draw(&mut stream),
+            session: Session::new(node, stream),
+            profile,
+            number: u64::from(number) + 1,
+            next: 0,
+            retry: VecDeque::new(),
+            next_at: Instant::ORIGIN,
+            winding_down: false,
+        }
+    }
+
+    fn on_news(&mut self, now: Now, news: News<Job>) {
+        match news {
+            News::Open => {}
+            News::Answer(job, bytes) => {
+                let target = &self.profile.targets[job.target];
+                let outcome = match self.versions.produced(&bytes, target) {
+                    Ok(outcome) => outcome,
+                    Err(what) => {
+                        self.session.note(Note::Garbled { what });
+                        Outcome::Unknown(-1)
+                    }
+                };
+                self.ended(now, job, outcome);
+            }
+            News::Lost(job) => self.ended(now, job, Outcome::Unknown(DISCONNECTED)),
+        }
+    }
+
+    fn ended(&mut self, now: Now, mut job: Job, outcome: Outcome) {
+        let write = job.write;
+        self.session.note(Note::Answered { write, outcome });
+        let acknowledged = matches!(outcome, Outcome::Ok(_));
+        if acknowledged || !self.profile.retries {
+            self.session.note(Note::Settled {
+                write,
+                acknowledged,
+            });
+            return;
+        }
+        let pause = self.session.stream().within(20..=200);
+        job.not_before = now.instant.plus_millis(pause);
+        self.retry.push_back(job);
+    }
+
+    fn go_on(&mut self, now: Now) {
+        while self.session.is_open() && self.session.in_flight() < self.profile.in_flight {
+            let due = self
+                .retry
+                .front()
+                .is_some_and(|job| job.not_before <= now.instant);
+            if due && let Some(job) = self.retry.pop_front() {
+                self.transmit(now, job);
+            } else if !self.winding_down
+                && self.next_at <= now.instant
+                && self.retry.len() < RETRIES_WAITING_MAX
+            {
+                let job = self.invent(now);
+                self.transmit(now, job);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn invent(&mut self, now: Now) -> Job {
+        let (low, high) = self.profile.pause_ms;
+        let stream = self.session.stream();
+        let pause = stream.magnitude(low.max(1)..=high.max(1));
+        let target = stream.index(self.profile.targets.len());
+        let (low, high) = self.profile.records;
+        let count = u32::try_from(stream.within(low..=high)).unwrap_or(1).max(1);
+        let (low, high) = self.profile.padding;
+        let padding = usize::try_from(stream.magnitude(low..=high)).unwrap_or_default();
+        self.next_at = now.instant.plus_millis(pause);
+        let first = ValueId(self.number << 32 | self.next);
+        let write = WriteId(first.0);
+        self.next += u64::from(count);
+        let values = Values { first, count };
+        let all: Vec<ValueId> = values.iter().collect();
+        let timestamp = now.wall.as_millis();
+        self.session.note(Note::Invoked {
+            write,
+            place: self.profile.targets[target].place,
+            acks: self.profile.acks,
+            values,
+            timestamp,
+        });
+        Job {
+            write,
+            target,
+            records: batch::encode(&all, padding, timestamp),
+            not_before: now.instant,
+        }
+    }
+
+    fn transmit(&mut self, now: Now, job: Job) {
+        let write = job.write;
+        self.session.note(Note::Transmitted { write });
+        let (versions, acks) = (self.versions, self.profile.acks);
+        let target = self.profile.targets[job.target].clone();
+        let records = job.records.clone();
+        let limit = self.profile.request_timeout_ms;
+        let timeout_ms = i32::try_from(limit).unwrap_or(i32::MAX);
+        let answered = acks != Acks::None;
+        // The broker may use up its time-out and must then answer; the slack is for the way.
+        self.session
+            .send(now, limit + SLACK_MS, answered.then_some(job), |id| {
+                versions.produce(id, &target, acks, timeout_ms, records)
+            });
+        if !answered {
+            let outcome = Outcome::Unknown(0);
+            self.session.note(Note::Answered { write, outcome });
+            self.session.note(Note::Settled {
+                write,
+                acknowledged: false,
+            });
+        }
+    }
+}
+
+impl Client for Producer {
+    fn handle(&mut self, now: Now, input: ClientInput) {
+        if matches!(input, ClientInput::WindDown) {
+            self.winding_down = true;
+        }
+        for news in self.session.handle(now, input) {
+            self.on_news(now, news);
+        }
+        self.go_on(now);
+    }
+
+    fn poll_output(&mut self) -> Option<ClientOutput> {
+        self.session.poll_output()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let mut deadline = self.session.deadline();
+        let room = self.session.is_open() && self.session.in_flight() < self.profile.in_flight;
+        if room {
+            let retry = self.retry.front().map(|job| job.not_before);
+            let may_invent = !self.winding_down && self.retry.len() < RETRIES_WAITING_MAX;
+            let next = may_invent.then_some(self.next_at);
+            deadline = deadline.into_iter().chain(retry).chain(next).min();
+        }
+        deadline
+    }
+
+    fn is_idle(&self) -> bool {
+        self.winding_down && self.retry.is_empty() && self.session.in_flight() == 0
+    }
+
+    fn status(&self) -> String {
+        format!(
+            "producer with {} requests in flight, {} to retry",
+            self.session.in_flight(),
+            self.retry.len()
+        )
+    }
+}
+
+/// The outcome code of a lost connection; no code of the protocol.
+const DISCONNECTED: i16 = -2;
+const SLACK_MS: u64 = 2_000;
+const RETRIES_WAITING_MAX: usize = 16;
