@@ -78,7 +78,7 @@ impl RecoveryOracle {
     }
 
     fn compare(
-        &mut self,
+        &self,
         ghost: &Ghost,
         node: usize,
         (place, start, end): (Place, i64, i64),

@@ -45,7 +45,6 @@ pub struct Surroundings {
 #[derive(Debug)]
 pub struct Cluster {
     engine: Engine<Happening>,
-    streams: Streams,
     network: Network,
     hosts: Vec<Host>,
     visitors: Vec<Visitor>,
@@ -106,7 +105,6 @@ impl Cluster {
             engine: Engine::default(),
             network: Network::new(surroundings.links.clone(), streams.stream("network")),
             chance: streams.stream("faults"),
-            streams,
             visitors: Vec::new(),
             links_of_clients: BTreeMap::new(),
             jury,

@@ -249,7 +249,7 @@ fn crash_applies_operations_in_flight_in_order_or_not_at_all() {
         let bytes = bench.device.disk.read_file("a").unwrap();
         none |= bytes.is_empty();
         some |= bytes.len() > 10;
-        torn |= bytes.len() % 10 != 0;
+        torn |= !bytes.len().is_multiple_of(10);
         let expected: Vec<u8> = (0..40).map(|at| at / 10 + 1).collect();
         assert_eq!(
             bytes,

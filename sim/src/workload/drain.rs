@@ -105,7 +105,7 @@ impl Drain {
 
     fn refused(&mut self, now: Now, code: i16) {
         self.refusals += 1;
-        if self.refusals % REFUSALS_NOTED == 0 {
+        if self.refusals.is_multiple_of(REFUSALS_NOTED) {
             self.session.note(Note::Unreadable {
                 place: self.target.place,
                 code,
