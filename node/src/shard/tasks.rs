@@ -23,9 +23,10 @@ use super::{Shard, accept::accept};
 use crate::{files::Done, machine::Machine};
 
 /// Where the wish to stop comes from. The first asks for an orderly stop, the second ends it at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Stop {
     /// SIGTERM and SIGINT.
+    #[default]
     Signals,
     /// Messages of this channel.
     Channel(UnboundedReceiver<()>),
