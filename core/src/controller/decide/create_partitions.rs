@@ -40,6 +40,17 @@ pub fn create_partitions(
         let error = ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
         results.push(result(name, Err(error)));
     }
+    if request.timeout_ms <= 0 && seen.len() > duplicated.len() {
+        let timed_out = || Err(ApiError::bare(ErrorCode::RequestTimedOut));
+        let topics = request.topics.iter();
+        let results = topics
+            .map(|topic| result(topic.name.as_str(), timed_out()))
+            .collect();
+        return Decision::answer(CreatePartitionsResponseData {
+            results,
+            ..CreatePartitionsResponseData::default()
+        });
+    }
     for topic in request
         .topics
         .iter()

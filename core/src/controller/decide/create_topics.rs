@@ -29,7 +29,7 @@ const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 
 /// Decides on new topics.
 ///
-/// Each topic succeeds or fails by itself; a request that asks for too much fails as a whole.
+/// Each topic succeeds or fails by itself; a request that asks for too much, or gives no time, fails as a whole.
 pub fn create_topics(
     image: &MetadataImage,
     context: &DecisionContext<'_>,
@@ -44,12 +44,13 @@ pub fn create_topics(
             distinct.contains(topic.name.as_str()) && topic.name.as_str() != METADATA_TOPIC_NAME
         })
         .collect();
+    if request.timeout_ms <= 0 && !wanted.is_empty() {
+        return refuse_all(request, &ApiError::bare(ErrorCode::RequestTimedOut));
+    }
     let settings = context.settings(image);
     if partitions_asked_for(&wanted, settings.num_partitions) > PARTITIONS_PER_REQUEST_MAX {
-        return refuse_all(
-            request,
-            "Excessively large number of partitions per request.",
-        );
+        let message = "Excessively large number of partitions per request.";
+        return refuse_all(request, &ApiError::new(ErrorCode::PolicyViolation, message));
     }
     let mut creation = Creation {
         image,
@@ -62,10 +63,8 @@ pub fn create_topics(
     for topic in wanted {
         let result = creation.create(topic, rng);
         if creation.records.len() > RECORDS_PER_REQUEST_MAX {
-            return refuse_all(
-                request,
-                "Unable to perform excessively large batch operation.",
-            );
+            let message = "Unable to perform excessively large batch operation.";
+            return refuse_all(request, &ApiError::new(ErrorCode::PolicyViolation, message));
         }
         topics.push(result.unwrap_or_else(|error| failure(topic.name.as_str(), &error)));
     }
@@ -120,13 +119,12 @@ fn partitions_asked_for(topics: &[&CreatableTopic], default: i32) -> i64 {
 
 fn refuse_all(
     request: &CreateTopicsRequestData,
-    message: &str,
+    error: &ApiError,
 ) -> Decision<CreateTopicsResponseData> {
-    let error = ApiError::new(ErrorCode::PolicyViolation, message);
     let topics = request
         .topics
         .iter()
-        .map(|topic| failure(topic.name.as_str(), &error))
+        .map(|topic| failure(topic.name.as_str(), error))
         .collect();
     Decision::answer(CreateTopicsResponseData {
         topics,

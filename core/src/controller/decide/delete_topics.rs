@@ -34,6 +34,9 @@ pub fn delete_topics(
     let mut deletion = Deletion::default();
     deletion.read(request);
     deletion.report_duplicates();
+    if request.timeout_ms <= 0 && !(deletion.names.is_empty() && deletion.ids.is_empty()) {
+        return refuse_all(request, ErrorCode::RequestTimedOut);
+    }
     deletion.resolve(image);
     if deletion.topics.len() > RECORDS_PER_REQUEST_MAX {
         return refuse_all(request, ErrorCode::PolicyViolation);

@@ -11,6 +11,7 @@
 
 use super::DecisionContext;
 use crate::{
+    config::LogConfig,
     controller::{
         image::{BrokerImage, MetadataImage, NO_LEADER, PartitionImage, TopicImage},
         records::{PartitionChangeV1, Record},
@@ -41,10 +42,12 @@ pub(super) fn partition_changes(
         }
         BrokerEvent::Back(_) => image.partitions_in_sync_with(NO_LEADER).collect(),
     };
+    // Read once: a broker may keep many thousand partitions.
+    let defaults = context.layers(image).log_defaults();
     let decide = |(topic_id, partition_id): (Uuid, i32)| {
         let topic = image.topic_by_id(topic_id)?;
         let partition = topic.partition(partition_id)?;
-        let rules = TopicRules::of(image, context, topic);
+        let rules = TopicRules::of(image, &defaults, topic);
         let change = Election {
             image,
             partition,
@@ -65,13 +68,15 @@ struct TopicRules {
 }
 
 impl TopicRules {
-    fn of(image: &MetadataImage, context: &DecisionContext<'_>, topic: &TopicImage) -> Self {
+    fn of(image: &MetadataImage, defaults: &LogConfig, topic: &TopicImage) -> Self {
         let overrides = image.topic_configs(topic.name().as_str());
-        let layers = context.layers(image);
         // An override that does not parse was refused when it was set: the defaults are the safe reading.
-        let config = layers
-            .log_config(overrides)
-            .unwrap_or_else(|_| layers.log_defaults());
+        let own = if overrides.is_empty() {
+            None
+        } else {
+            defaults.with_overrides(overrides).ok()
+        };
+        let config = own.as_ref().unwrap_or(defaults);
         let replicas = topic
             .partitions()
             .first()

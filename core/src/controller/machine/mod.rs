@@ -23,8 +23,9 @@ use rand_chacha::ChaCha12Rng;
 
 use super::{
     decide::{
-        ApiError, Decision, DecisionContext, alter_configs, auto_create_topics, broker_heartbeat,
-        create_partitions, create_topics, delete_topics, fence_broker, register_broker,
+        ApiError, Decision, DecisionContext, RECORDS_PER_REQUEST_MAX, alter_configs,
+        auto_create_topics, broker_heartbeat, create_partitions, create_topics, delete_topics,
+        fence_broker, register_broker,
     },
     image::{Change, MetadataImage, ReplayError},
     messages::{
@@ -405,9 +406,6 @@ impl Controller {
         let Some(leading) = &mut self.leading else {
             return;
         };
-        if records.is_empty() {
-            return;
-        }
         for record in &records {
             let replayed = leading.speculative.replay(record);
             assert!(
@@ -415,16 +413,19 @@ impl Controller {
                 "a decision fits the image it was taken on: {replayed:?}"
             );
         }
-        let base_offset = leading.log_end;
-        let length = Offset::try_from(records.len()).unwrap_or(Offset::MAX);
-        leading.log_end = base_offset.saturating_add(length);
-        leading.batches.push_back((base_offset, records.clone()));
-        let epoch = leading.epoch;
-        self.outputs.push_back(ControllerOutput::Append {
-            epoch,
-            base_offset,
-            records,
-        });
+        // A request's own records always fit one batch. What a broker's coming or going touches may not; it need not
+        // be atomic, for its decisive record stands last or is repeated by the next heartbeat.
+        for batch in records.chunks(RECORDS_PER_REQUEST_MAX) {
+            let base_offset = leading.log_end;
+            let length = Offset::try_from(batch.len()).unwrap_or(Offset::MAX);
+            leading.log_end = base_offset.saturating_add(length);
+            leading.batches.push_back((base_offset, batch.to_vec()));
+            self.outputs.push_back(ControllerOutput::Append {
+                epoch: leading.epoch,
+                base_offset,
+                records: batch.to_vec(),
+            });
+        }
     }
 
     fn park(&mut self, ticket: Ticket, reply: ControllerReply) {

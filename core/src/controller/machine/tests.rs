@@ -247,6 +247,7 @@ fn replayed_log_and_snapshot_agree_with_the_leader() {
     }
     let delete = DeleteTopicsRequestData {
         topic_names: vec![wire_string("a")],
+        timeout_ms: 1000,
         ..DeleteTopicsRequestData::default()
     };
     quorum.ask(20, ControllerRequest::DeleteTopics(delete, 5));
@@ -305,4 +306,37 @@ fn offset_prediction_holds_across_requests() {
     }
     quorum.commit();
     assert_eq!(quorum.tickets(), (10..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn more_records_than_fit_a_batch_are_several_batches_and_one_reply() {
+    let mut quorum = Quorum::ready();
+    let big = |name: &str| match create(name) {
+        ControllerRequest::CreateTopics(mut request) => {
+            request.topics[0].num_partitions = 9000;
+            ControllerRequest::CreateTopics(request)
+        }
+        other => other,
+    };
+    quorum.ask(10, big("a"));
+    quorum.ask(11, big("b"));
+    quorum.commit();
+    let restarted = BrokerRegistrationRequestData {
+        incarnation_id: wire_uuid(Uuid([8; 16])),
+        ..registration()
+    };
+    quorum.now = quorum.now.plus_millis(9001);
+    let base = quorum.end();
+    quorum.ask(12, ControllerRequest::RegisterBroker(restarted));
+    assert_eq!(quorum.end() - base, 18_001);
+    let first = quorum.controller.on_committed(base + 10_000).unwrap();
+    assert_eq!(first.len(), 10_000);
+    quorum.drain();
+    assert_eq!(quorum.tickets(), [10, 11]);
+    quorum.commit();
+    assert_eq!(quorum.tickets(), [10, 11, 12]);
+    match &quorum.replies[2].1 {
+        ControllerReply::RegisterBroker(reply) => assert_eq!(reply.broker_epoch, base + 18_000),
+        other => panic!("{other:?}"),
+    }
 }

@@ -80,6 +80,7 @@ fn grow(desk: &mut Desk, name: &str, count: i32, assignments: Option<&[&[i32]]>)
             assignments: assignments.map(|list| list.iter().map(assignment).collect()),
             ..CreatePartitionsTopic::default()
         }],
+        timeout_ms: 1000,
         ..CreatePartitionsRequestData::default()
     };
     let reply = desk.decide(|image, _, rng| create_partitions(image, rng, &request));
@@ -387,6 +388,7 @@ fn topics_are_deleted_by_name_and_by_id_but_not_by_both() {
                 ..by_name("d")
             },
         ],
+        timeout_ms: 1000,
         ..DeleteTopicsRequestData::default()
     };
     let reply = delete(&mut desk, request);
@@ -439,6 +441,7 @@ fn deletion_can_be_switched_off() {
     create(&mut desk, vec![topic("a", 1, 1)]);
     let request = DeleteTopicsRequestData {
         topic_names: vec![wire_string("a")],
+        timeout_ms: 1000,
         ..DeleteTopicsRequestData::default()
     };
     for (version, code) in [(1, 42), (2, 42), (3, 73), (5, 73)] {
@@ -527,4 +530,58 @@ fn asked_for_topics_are_created_with_the_brokers_numbers() {
             .unwrap()
             .contains("target replication factor of 3")
     );
+}
+
+/// Kafka finds such a request overdue when it takes it up, and does nothing for it.
+#[test]
+fn request_that_gives_no_time_is_timed_out_unless_there_is_nothing_to_do() {
+    let mut desk = Desk::alone();
+    create(&mut desk, vec![topic("t", 1, 1)]);
+    for timeout_ms in [0, -1] {
+        let names = |names: &[&str]| names.iter().map(|name| topic(name, 1, 1)).collect();
+        let mut creation = |topics| {
+            let request = CreateTopicsRequestData {
+                topics,
+                timeout_ms,
+                ..CreateTopicsRequestData::default()
+            };
+            let reply =
+                desk.decide(|image, context, rng| create_topics(image, context, rng, &request));
+            reply
+                .topics
+                .iter()
+                .map(|topic| topic.error_code)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(creation(names(&["u", "d", "d"])), [7, 7, 7]);
+        assert_eq!(creation(names(&["d", "d"])), [42]);
+        let mut deletion = |names: &[&str]| {
+            let request = DeleteTopicsRequestData {
+                topic_names: names.iter().map(|name| wire_string(name)).collect(),
+                timeout_ms,
+                ..DeleteTopicsRequestData::default()
+            };
+            let reply = delete(&mut desk, request);
+            reply
+                .responses
+                .iter()
+                .map(|topic| topic.error_code)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(deletion(&["t", "d", "d"]), [7, 7, 7]);
+        assert_eq!(deletion(&["d", "d"]), [42]);
+        let request = CreatePartitionsRequestData {
+            topics: vec![CreatePartitionsTopic {
+                name: wire_string("t"),
+                count: 2,
+                assignments: None,
+                ..CreatePartitionsTopic::default()
+            }],
+            timeout_ms,
+            ..CreatePartitionsRequestData::default()
+        };
+        let reply = desk.decide(|image, _, rng| create_partitions(image, rng, &request));
+        assert_eq!(reply.results[0].error_code, 7);
+    }
+    assert_eq!(desk.image.partition_count(), 1);
 }
