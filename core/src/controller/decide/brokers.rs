@@ -207,6 +207,7 @@ pub fn broker_heartbeat(
     }
     let caught_up = request.current_metadata_offset >= broker.epoch;
     let next = next_state(image, broker, request, caught_up, session);
+    // The broker's own record stands last: if the records before it do not reach the log, the next heartbeat brings them.
     let mut records = Vec::new();
     let change = |fenced, in_controlled_shutdown| BrokerRegistrationChangeV1 {
         broker_id: id,
@@ -220,12 +221,12 @@ pub fn broker_heartbeat(
             records = fence_broker(image, context, id).records;
         }
         BrokerState::Active if broker.fenced => {
+            records = partition_changes(image, context, BrokerEvent::Back(id));
             records.push(change(Some(false), None).into());
-            records.extend(partition_changes(image, context, BrokerEvent::Back(id)));
         }
         BrokerState::ControlledShutdown if !broker.in_controlled_shutdown => {
+            records = partition_changes(image, context, BrokerEvent::Gone(id));
             records.push(change(None, Some(true)).into());
-            records.extend(partition_changes(image, context, BrokerEvent::Gone(id)));
         }
         _ => {}
     }

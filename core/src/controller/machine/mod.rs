@@ -414,7 +414,7 @@ impl Controller {
             );
         }
         // A request's own records always fit one batch. What a broker's coming or going touches may not; it need not
-        // be atomic, for its decisive record stands last or is repeated by the next heartbeat.
+        // be atomic, for the broker's own record stands last, and without it the broker tries again.
         for batch in records.chunks(RECORDS_PER_REQUEST_MAX) {
             let base_offset = leading.log_end;
             let length = Offset::try_from(batch.len()).unwrap_or(Offset::MAX);
