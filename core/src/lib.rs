@@ -6,6 +6,7 @@ pub mod controller;
 pub mod event;
 pub mod frontend;
 pub mod ids;
+pub mod log;
 pub mod logdir;
 pub mod planted;
 pub mod protocol;
