@@ -264,6 +264,9 @@ impl Log {
     fn create_files(&mut self, cx: &mut LogContext<'_>, at: usize) {
         let base = self.segments[at].base;
         for kind in FileKind::ALL {
+            if self.segments[at].handle(kind).id.is_some() {
+                continue;
+            }
             let file = cx.storage.new_file();
             let path = self.segments[at].path(&self.dir, kind);
             self.segments[at].handle_mut(kind).id = Some(file);
@@ -325,8 +328,15 @@ impl Log {
         }
     }
 
+    /// Finds the oldest write in flight to a segment.
+    pub(super) fn first_write_to(&self, segment: Offset) -> Option<usize> {
+        self.in_flight
+            .iter()
+            .position(|write| write.segment == segment)
+    }
+
     /// Takes back the batch whose write failed and all behind it: no gap may stay between records.
-    fn undo(&mut self, cx: &mut LogContext<'_>, at: usize, fault: StorageFault) {
+    pub(super) fn undo(&mut self, cx: &mut LogContext<'_>, at: usize, fault: StorageFault) {
         let failed = self.in_flight[at];
         self.in_flight.truncate(at);
         while self

@@ -132,6 +132,15 @@ impl AppendBatch {
     }
 }
 
+impl From<crate::batch::Batch> for AppendBatch {
+    fn from(batch: crate::batch::Batch) -> Self {
+        Self {
+            head: *batch.head(),
+            body: batch.body().clone(),
+        }
+    }
+}
+
 /// An append that was taken: its offsets are assigned and its write is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {

@@ -101,6 +101,15 @@ impl Log {
             return;
         }
         let path = segment.path(&dir, kind);
+        let is_missing = matches!(&result, Err(fault) if fault.kind == FaultKind::NotFound);
+        if result.is_err() {
+            // Later writes in flight may succeed behind a gap: they are submitted again too.
+            segment.offset_index.bump();
+            segment.time_index.bump();
+            if is_missing {
+                segment.handle_mut(kind).id = None;
+            }
+        }
         let Some(index) = segment.memory_mut() else {
             return;
         };
@@ -108,7 +117,9 @@ impl Log {
             (Ok(_), FileKind::TimeIndex) => index.times_written(upto, covered),
             (Ok(_), FileKind::OffsetIndex | FileKind::Log) => index.offsets_written(upto),
             // The recovery point stays behind an index that is not durable; the next chunk tries again.
-            (Err(fault), _) if fault.kind == FaultKind::NoSpace => index.write_failed(),
+            (Err(fault), _) if fault.kind == FaultKind::NoSpace || is_missing => {
+                index.write_failed();
+            }
             (Err(fault), _) => self.go_offline(cx, path, None, OfflineReason::Fault(fault)),
         }
     }

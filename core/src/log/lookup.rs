@@ -116,9 +116,12 @@ impl Log {
     pub(super) fn drive_lookup(&mut self, cx: &mut LogContext<'_>, id: u64, mut job: LookupJob) {
         job.stage = Stage::Choose;
         let mut best: Option<(Offset, MaxTimestamp)> = None;
-        let first = self
-            .segments
-            .partition_point(|segment| segment.base < job.segment);
+        let first = match job.target {
+            Target::Max => 0,
+            Target::Time(_) => self
+                .segments
+                .partition_point(|segment| segment.base < job.segment),
+        };
         for at in first..self.segments.len() {
             let segment = &self.segments[at];
             let base = segment.base;
@@ -357,9 +360,6 @@ impl Log {
                 if !result.is_ok_and(|bytes| self.take_max(base, &bytes)) {
                     return self.wait_for_rebuild(cx, id, job, base);
                 }
-                if let (Target::Max, Some(first)) = (job.target, self.segments.first()) {
-                    job.segment = first.base;
-                }
                 self.drive_lookup(cx, id, job);
             }
             Stage::Time(ref mut search) => {
@@ -383,7 +383,10 @@ impl Log {
                 match result {
                     _ if !is_same => self.drive_lookup(cx, id, job),
                     Ok(bytes) => self.on_lookup_data(cx, id, job, cursor, &bytes),
-                    Err(fault) => self.unreadable(cx, base, cursor.at, fault),
+                    Err(fault) => {
+                        self.jobs.insert(id, Job::Lookup(job));
+                        self.unreadable(cx, base, cursor.at, fault);
+                    }
                 }
             }
         }
@@ -420,22 +423,38 @@ impl Log {
         match (found, end) {
             (Search::Found(found), _) => self.looked_up(cx, job.id, Ok(Some(found))),
             (Search::Unreadable, _) => self.looked_up(cx, job.id, Err(ReadError::Unreadable)),
-            (Search::Damaged, _) => self.damaged(cx, base, cursor.at, OfflineReason::Damaged),
+            (Search::Damaged, _) => {
+                self.lookup_damaged(cx, id, job, cursor.at, OfflineReason::Damaged);
+            }
             (Search::None, WalkEnd::More(need)) => {
                 cursor.from_index = false;
                 self.lookup_data(cx, id, job, cursor, need);
             }
             (Search::None, WalkEnd::EndOfSegment) => self.next_segment(cx, id, job),
             (Search::None, WalkEnd::Short) => {
-                self.damaged(cx, base, cursor.at, OfflineReason::Missing);
+                self.lookup_damaged(cx, id, job, cursor.at, OfflineReason::Missing);
             }
             (Search::None, WalkEnd::Bad | WalkEnd::Stopped) if cursor.from_index => {
                 self.wait_for_rebuild(cx, id, job, base);
             }
             (Search::None, WalkEnd::Bad | WalkEnd::Stopped) => {
-                self.damaged(cx, base, cursor.at, OfflineReason::Damaged);
+                self.lookup_damaged(cx, id, job, cursor.at, OfflineReason::Damaged);
             }
         }
+    }
+
+    /// Gives the log up; the look-up ends with all others.
+    fn lookup_damaged(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        id: u64,
+        job: LookupJob,
+        at: u32,
+        reason: OfflineReason,
+    ) {
+        let base = job.segment;
+        self.jobs.insert(id, Job::Lookup(job));
+        self.damaged(cx, base, at, reason);
     }
 
     fn looked_up(

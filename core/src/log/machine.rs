@@ -338,16 +338,13 @@ impl Log {
         segment.handle_mut(kind).id = Some(file);
         let path = segment.path(&dir, kind);
         let base = segment.base;
-        // A missing `.log` is a fault; a missing index is an index to be built again.
-        let op = FileOp::Open {
-            file,
-            path,
-            create: false,
-        };
+        // A missing `.log` is a fault; an old index that is missing must be built again, one in memory is written.
+        let create = kind != FileKind::Log && segment.memory().is_some();
+        let op = FileOp::Open { file, path, create };
         let pending = Pending::Opened {
             segment: base,
             kind,
-            create: false,
+            create,
         };
         self.submit(storage, op, pending);
         Some(file)
@@ -371,9 +368,12 @@ impl Log {
             Err(fault) => {
                 let path = segment.path(&dir, kind);
                 segment.handle_mut(kind).id = None;
-                // A file that could not be created fails the write behind it, which undoes the append; an old index
-                // that is gone fails the read behind it, which builds it again.
-                if !create && kind == FileKind::Log {
+                // An index that is gone fails the operation behind it, which then writes or builds it again.
+                if create && kind == FileKind::Log {
+                    if let Some(at) = self.first_write_to(base) {
+                        self.undo(cx, at, fault);
+                    }
+                } else if kind == FileKind::Log {
                     let reason = match fault.kind {
                         FaultKind::NotFound => OfflineReason::Missing,
                         FaultKind::NoSpace | FaultKind::Denied | FaultKind::Io => {

@@ -165,8 +165,8 @@ impl MemoryIndex {
         let offset_cut = clamp(&mut self.offset_file, mark.offsets);
         let time_cut = clamp(&mut self.time_file, mark.times);
         (
-            offset_cut.then(|| bytes_of(mark.offsets, OFFSET_ENTRY_BYTES)),
-            time_cut.then(|| bytes_of(mark.times, TIME_ENTRY_BYTES)),
+            offset_cut.then(|| bytes_of(self.offset_file.written, OFFSET_ENTRY_BYTES)),
+            time_cut.then(|| bytes_of(self.time_file.written, TIME_ENTRY_BYTES)),
         )
     }
 
@@ -192,6 +192,8 @@ impl MemoryIndex {
             },
         };
         self.restore(mark);
+        // The files are cut to what is known to be written.
+        self.write_failed();
         last.map(|entry| (entry.position, entry.offset(base)))
     }
 
@@ -352,12 +354,16 @@ pub(super) fn relative(base: Offset, offset: Offset) -> Option<u32> {
     u32::try_from(relative).ok()
 }
 
+/// Shortens a file to `len` entries; returns whether it must be cut. What is in flight counts as not written: the cut
+/// comes after it, whether it succeeds or not.
 fn clamp(progress: &mut Progress, len: usize) -> bool {
-    let cut = progress.submitted > len;
-    progress.submitted = progress.submitted.min(len);
+    if progress.submitted <= len {
+        return false;
+    }
     progress.written = progress.written.min(len);
+    progress.submitted = progress.written;
     progress.durable = progress.durable.min(len);
-    cut
+    true
 }
 
 fn bytes_of(entries: usize, each: usize) -> u64 {
@@ -427,7 +433,11 @@ mod tests {
         let mark = index.mark();
         index.on_batch(batch(2, 200, 3), 50);
         index.take_times();
-        assert_eq!(index.restore(mark), (None, Some(12)));
+        assert_eq!(
+            index.restore(mark),
+            (None, Some(0)),
+            "nothing is known to be written"
+        );
         assert_eq!(index.max().timestamp, 2);
         assert_eq!(index.times().len(), 1);
     }

@@ -132,7 +132,8 @@ impl Log {
             });
             return;
         }
-        let Some(at) = self.segment_index(request.offset) else {
+        let is_empty = request.offset >= request.limit.min(self.written_end);
+        let Some(at) = self.segment_index(request.offset).filter(|_| !is_empty) else {
             self.fetched(cx, request.id, FetchSlice::empty(request.offset));
             return;
         };
@@ -203,10 +204,7 @@ impl Log {
     pub(super) fn seek_found(&self, base: Offset, floor: Option<OffsetEntry>) -> Cursor {
         let may_skip = self.config.compact;
         let (at, chain) = match floor {
-            Some(entry) => (
-                entry.position,
-                Chain::ending(entry.offset(base), may_skip),
-            ),
+            Some(entry) => (entry.position, Chain::ending(entry.offset(base), may_skip)),
             None => (0, Chain::at(base, may_skip)),
         };
         Cursor {
@@ -263,9 +261,9 @@ impl Log {
         let Stage::Data(cursor) = &mut job.stage else {
             return;
         };
+        let at = cursor.at;
         let Some(op) = self.data_read(cx, job.segment, cursor, want) else {
-            let slice = FetchSlice::empty(job.request.offset);
-            self.fetched(cx, job.request.id, slice);
+            self.after_segment(cx, id, job, at);
             return;
         };
         self.wait_for(cx, id, Job::Fetch(job), op);
@@ -320,7 +318,12 @@ impl Log {
             }
             Stage::Data(cursor) => match result {
                 Ok(bytes) => self.on_fetched(cx, id, job, cursor, &bytes),
-                Err(fault) => self.unreadable(cx, job.segment, cursor.at, fault),
+                Err(fault) => {
+                    let base = job.segment;
+                    // Put back, so that it ends with all others.
+                    self.jobs.insert(id, Job::Fetch(job));
+                    self.unreadable(cx, base, cursor.at, fault);
+                }
             },
             Stage::Rebuild => self.begin_fetch(cx, id, job.request),
         }
@@ -389,20 +392,34 @@ impl Log {
             }
             WalkEnd::Stopped | WalkEnd::Bad if cursor.from_index => self.suspect_index(cx, id, job),
             WalkEnd::Stopped | WalkEnd::Bad => {
-                self.damaged(cx, job.segment, cursor.at, OfflineReason::Damaged);
+                self.fetch_damaged(cx, id, job, cursor.at, OfflineReason::Damaged);
             }
-            WalkEnd::Short => self.damaged(cx, job.segment, cursor.at, OfflineReason::Missing),
+            WalkEnd::Short => self.fetch_damaged(cx, id, job, cursor.at, OfflineReason::Missing),
             WalkEnd::More(need) => {
                 cursor.from_index = false;
                 job.stage = Stage::Data(cursor);
                 self.fetch_data(cx, id, job, need);
             }
-            WalkEnd::EndOfSegment => self.after_segment(cx, id, &job, cursor.at),
+            WalkEnd::EndOfSegment => self.after_segment(cx, id, job, cursor.at),
         }
     }
 
+    /// Gives the log up; the fetch ends with all others.
+    fn fetch_damaged(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        id: u64,
+        job: FetchJob,
+        at: u32,
+        reason: OfflineReason,
+    ) {
+        let base = job.segment;
+        self.jobs.insert(id, Job::Fetch(job));
+        self.damaged(cx, base, at, reason);
+    }
+
     /// The segment ended before the offset: only compaction leaves such a gap.
-    fn after_segment(&mut self, cx: &mut LogContext<'_>, id: u64, job: &FetchJob, at: u32) {
+    fn after_segment(&mut self, cx: &mut LogContext<'_>, id: u64, job: FetchJob, at: u32) {
         let next = self
             .segment_index(job.segment)
             .and_then(|at| self.segments.get(at + 1))
@@ -415,7 +432,7 @@ impl Log {
                 };
                 self.begin_fetch(cx, id, request);
             }
-            Some(_) | None => self.damaged(cx, job.segment, at, OfflineReason::Missing),
+            Some(_) | None => self.fetch_damaged(cx, id, job, at, OfflineReason::Missing),
         }
     }
 
@@ -432,6 +449,7 @@ impl Log {
             return WalkEnd::EndOfSegment;
         };
         let written = self.segments[at].written;
+        let segment_end = self.segment_end(at);
         let is_short = u32::try_from(bytes.len()) != Ok(cursor.asked);
         let mut within = 0_usize;
         loop {
@@ -449,7 +467,7 @@ impl Log {
             let size = usize::try_from(facts.size).unwrap_or(0);
             let epoch = self.epochs.epoch_for(facts.base);
             let agrees = epoch.is_none_or(|epoch| epoch == facts.epoch);
-            if !agrees || !cursor.chain.accept(&facts) {
+            if !agrees || facts.next() > segment_end || !cursor.chain.accept(&facts) {
                 return WalkEnd::Bad;
             }
             match take(&facts, within, &rest[..size]) {

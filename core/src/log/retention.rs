@@ -31,7 +31,7 @@ impl Log {
     /// Moves the log start (DeleteRecords): records below `offset` are gone from now on, whole segments of them are
     /// deleted. Nothing happens when the start is already there; the caller has checked the high watermark.
     pub fn delete_before(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
-        if !matches!(self.state, State::Open) || offset <= self.start || offset > self.end {
+        if !matches!(self.state, State::Open) || offset <= self.start || offset > self.written_end {
             return;
         }
         self.move_start(cx, offset, StartReason::DeleteRecords);

@@ -1,16 +1,15 @@
 //! Walking stored batches, and the rules by which each must continue the one before.
 
-use crate::ids::{Epoch, Offset};
+use crate::{
+    batch::{BatchHeader, HEADER_SIZE, TimestampType},
+    ids::{Epoch, Offset},
+};
 
 /// Bytes of a batch header.
-pub const HEADER_BYTES: usize = 61;
+pub const HEADER_BYTES: usize = HEADER_SIZE;
 
-/// Bytes that a batch's length field does not count.
-const LOG_OVERHEAD: i32 = 12;
-const MAGIC: u8 = 2;
 const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
-const LOG_APPEND_TIME: u8 = 0x08;
 
 /// What a log needs to know of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +31,18 @@ pub(super) struct BatchFacts {
 impl BatchFacts {
     /// Reads a header; `None` when it cannot be one.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
-        let length = i32_at(head, 8);
-        let size = length.checked_add(LOG_OVERHEAD)?;
-        let size = u32::try_from(size).ok()?;
-        let delta = i32_at(head, 23);
-        let base = i64_at(head, 0);
-        let last = base.checked_add(i64::from(delta))?;
-        let is_batch =
-            size >= 61 && head[16] == MAGIC && base >= 0 && delta >= 0 && last < i64::MAX;
+        let header = BatchHeader::read(bytes).ok()?;
+        let (base, delta) = (header.base_offset(), header.last_offset_delta());
+        let last = header.last_offset()?;
+        let is_batch = base >= 0 && delta >= 0 && last < i64::MAX;
+        let size = u32::try_from(header.total_size()).ok()?;
         is_batch.then(|| Self {
             base,
             last,
             size,
-            epoch: Epoch(i32_at(head, 12)),
-            max_timestamp: i64_at(head, 35),
-            log_append_time: head[ATTRIBUTES_AT + 1] & LOG_APPEND_TIME != 0,
+            epoch: header.partition_leader_epoch(),
+            max_timestamp: header.max_timestamp(),
+            log_append_time: header.attributes().timestamp_type() == TimestampType::LogAppendTime,
         })
     }
 
@@ -157,14 +152,4 @@ impl Chain {
         self.epoch = batch.epoch;
         true
     }
-}
-
-fn i32_at(head: &[u8; HEADER_BYTES], at: usize) -> i32 {
-    i32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-}
-
-fn i64_at(head: &[u8; HEADER_BYTES], at: usize) -> i64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&head[at..at + 8]);
-    i64::from_be_bytes(field)
 }

@@ -202,8 +202,9 @@ impl Log {
                 self.discard(cx, &segment);
             }
         }
-        let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end));
+        let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end.min(offset)));
         recovery.stop_at = Some(offset);
+        recovery.recovered = true;
         recovery.at = self.segments.len().saturating_sub(1);
         recovery.first = recovery.at;
         recovery.epoch_table = Some(self.epochs.clone());
@@ -315,6 +316,12 @@ impl Log {
             Slot::Listing if is_missing && self.hint.recovery_point <= self.hint.log_start => None,
             Slot::Listing | Slot::Sync => Some((self.dir.clone(), reason)),
             Slot::Must(_) if self.segments.is_empty() => Some((self.dir.clone(), reason)),
+            // An index that cannot be created for want of space is written later.
+            Slot::Must(FileKind::OffsetIndex | FileKind::TimeIndex)
+                if is_missing || fault.kind == FaultKind::NoSpace =>
+            {
+                None
+            }
             Slot::Must(kind) => Some((segment_file(kind), reason)),
             Slot::Chunk => Some((segment_file(FileKind::Log), reason)),
             Slot::May | Slot::Metadata | Slot::Epochs | Slot::FirstHeader if is_missing => None,

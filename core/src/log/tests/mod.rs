@@ -1,1 +1,11 @@
+//! The log against a disk that forgets, fails, lies about order, and is damaged.
 
+mod basics;
+mod crash;
+mod damage;
+mod disk;
+mod faults;
+mod host;
+mod layout;
+mod time;
+mod trimming;
