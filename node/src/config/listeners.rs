@@ -67,7 +67,12 @@ impl ListenerConfig {
         } else {
             TcpListener::bind((unbracketed(&self.host), self.port))
         };
-        bound.map_err(|cause| BindError {
+        let listening = bound.and_then(|listener| {
+            // Said again with a longer queue: when many clients reconnect at once, the default loses some for seconds.
+            rustix::net::listen(&listener, BACKLOG)?;
+            Ok(listener)
+        });
+        listening.map_err(|cause| BindError {
             name: self.name.clone(),
             address: format!("{}:{}", self.host, self.port),
             cause,
@@ -314,6 +319,9 @@ fn check_inter_broker(settings: &StaticConfig, clients: &[Endpoint], problems: &
         ));
     }
 }
+
+/// How many connections may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 1024;
 
 /// Kafka's default of `listeners`.
 const LISTENERS: &str = "PLAINTEXT://:9092";

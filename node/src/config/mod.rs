@@ -234,8 +234,11 @@ fn log_dirs(
     if dirs.is_empty() {
         problems.add("log.dirs is empty: name at least one folder for the data");
     }
-    if dirs.len() > usize::from(u16::MAX) {
-        problems.add(format!("log.dirs names more than {} folders", u16::MAX));
+    if dirs.len() > 1 {
+        problems.add(format!(
+            "log.dirs names {} folders: more than one is not supported in this release; name the one with the most room",
+            dirs.len()
+        ));
     }
     if let Some(metadata) = settings.text("metadata.log.dir")
         && dirs.first() != Some(&absolute(Path::new(metadata)))

@@ -168,7 +168,8 @@ fn what_is_missing_is_refused_and_not_ignored() {
         ("controller.quorum.voters=1@a:9093\nnode.id=2", "node.id"),
         ("controller.quorum.voters=one@a:9093", "id@host:port"),
         ("node.id=-5", "node.id"),
-        ("log.dirs=/a,/b,/a", "twice"),
+        ("log.dirs=/a,/a", "twice"),
+        ("log.dirs=/a,/b", "more than one"),
         ("log.dirs=/a\nmetadata.log.dir=/b", "metadata.log.dir"),
     ] {
         let message = refusal(lines);
