@@ -12,6 +12,7 @@ use super::{FileId, FileOp, FilePath, Generation, OpId, Owner, StorageFault, Sto
 pub struct AtomicFile {
     owner: Owner,
     path: FilePath,
+    temporary: FilePath,
     content: Bytes,
     file: FileId,
     step: Step,
@@ -32,17 +33,29 @@ enum Step {
 impl AtomicFile {
     /// Starts to replace `path` by `content`.
     pub fn start(storage: &mut StorageQueue, owner: Owner, path: FilePath, content: Bytes) -> Self {
-        let file = storage.new_file();
         let temporary = Self::temporary(&path);
+        Self::start_under(storage, owner, path, temporary, content)
+    }
+
+    /// Starts to replace `path` by `content`, which is prepared under the name `temporary` in the same folder.
+    pub fn start_under(
+        storage: &mut StorageQueue,
+        owner: Owner,
+        path: FilePath,
+        temporary: FilePath,
+        content: Bytes,
+    ) -> Self {
+        let file = storage.new_file();
         let open = FileOp::Open {
             file,
-            path: temporary,
+            path: temporary.clone(),
             create: true,
         };
         let waiting_for = storage.submit(owner, open);
         Self {
             owner,
             path,
+            temporary,
             content,
             file,
             step: Step::Open,
@@ -82,7 +95,6 @@ impl AtomicFile {
             "a completion of somebody else"
         );
         completion.result?;
-        let temporary = Self::temporary(&self.path);
         let (next, op) = match self.step {
             // A leftover may be longer than the new content.
             Step::Open => (
@@ -121,7 +133,7 @@ impl AtomicFile {
                 (
                     Step::Rename,
                     FileOp::Rename {
-                        from: temporary,
+                        from: self.temporary.clone(),
                         to: self.path.clone(),
                     },
                 )
