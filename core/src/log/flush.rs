@@ -125,13 +125,12 @@ impl Log {
         for at in (0..self.segments.len()).rev() {
             let is_flushed = self.segment_end(at) <= self.flushed_end;
             let segment = &self.segments[at];
-            let Some(index) = segment.memory() else {
-                if is_flushed {
-                    break;
-                }
-                continue;
-            };
-            let (times, offsets) = index.unsynced();
+            let index = segment.memory();
+            if index.is_none() && is_flushed {
+                break;
+            }
+            // Indexes may be durable, and gone from memory, before the records that they point to.
+            let (times, offsets) = index.map_or((false, false), |index| index.unsynced());
             let wanted = [
                 (FileKind::Log, !is_flushed && segment.written > 0),
                 (FileKind::TimeIndex, times),
@@ -146,7 +145,7 @@ impl Log {
                     });
                 }
             }
-            if !index.is_durable() {
+            if let Some(index) = index.filter(|index| !index.is_durable()) {
                 self.flush
                     .indexes
                     .push((id, segment.base, index.synced_by_now()));
