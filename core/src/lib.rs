@@ -10,5 +10,6 @@ pub mod log;
 pub mod logdir;
 pub mod planted;
 pub mod protocol;
+pub mod raft;
 pub mod storage;
 pub mod time;

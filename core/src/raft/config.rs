@@ -1,0 +1,89 @@
+//! What the quorum's replica is told once, at its start.
+
+use bytes::Bytes;
+
+use crate::{
+    planted::PlantedSet,
+    storage::{LogDirId, Owner, StorageQueue},
+    time::Now,
+};
+
+use super::voters::{ReplicaKey, VoterSet};
+
+/// What every call that may do something needs: the time, and where to submit file operations.
+#[derive(Debug)]
+pub struct RaftContext<'a> {
+    /// Both clocks.
+    pub now: Now,
+    /// File operations on their way out.
+    pub storage: &'a mut StorageQueue,
+    /// Historical bugs switched on; always none in a release.
+    pub planted: PlantedSet,
+}
+
+/// Who this replica is. All of it must be durable (`meta.properties`) before the replica starts: a vote is bound to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalReplica {
+    /// The node and its metadata directory.
+    pub key: ReplicaKey,
+    /// Where that directory is (`metadata.log.dir`).
+    pub log_dir: LogDirId,
+    /// Who gets the completions of this machine's file operations; it hands them to
+    /// [`Raft::on_completion`](super::Raft::on_completion).
+    pub owner: Owner,
+}
+
+/// Looks at a metadata record found on disk before this replica takes part in an election; an error says in words why
+/// the record belongs to another cluster than the one named first.
+pub type RecordCheck = fn(cluster_id: &str, record: &[u8]) -> Result<(), String>;
+
+/// The settings, by Kafka's names where it has them.
+#[derive(Clone, Debug)]
+pub struct RaftConfig {
+    /// The cluster that the log must belong to.
+    pub cluster_id: String,
+    /// Refuses a log that belongs to another cluster.
+    pub check_record: RecordCheck,
+    /// `controller.quorum.voters`: who votes until the log says it.
+    pub voters: VoterSet,
+    /// The first metadata records of a new cluster, committed by its first leader.
+    pub bootstrap_records: Vec<Bytes>,
+    /// The synced mark of the metadata log in `recovery-point-offset-checkpoint`, 0 when it has none: damage below it is
+    /// never taken for a torn tail.
+    pub recovery_point: i64,
+    /// The clean-shutdown marker was found: the log ends at its recovery point.
+    pub clean: bool,
+    /// `metadata.log.segment.bytes`.
+    pub segment_bytes: u32,
+    /// `metadata.log.segment.ms`.
+    pub segment_ms: i64,
+    /// `metadata.log.max.record.bytes.between.snapshots`.
+    pub max_record_bytes_between_snapshots: u64,
+    /// `metadata.log.max.snapshot.interval.ms`; 0 makes no snapshot because of time.
+    pub max_snapshot_interval_ms: u64,
+    /// `metadata.max.retention.bytes`; negative keeps any size.
+    pub max_retention_bytes: i64,
+    /// `metadata.max.retention.ms`; negative keeps for ever.
+    pub max_retention_ms: i64,
+}
+
+impl RaftConfig {
+    /// Makes the settings with Kafka's defaults.
+    #[must_use]
+    pub const fn new(cluster_id: String, check_record: RecordCheck, voters: VoterSet) -> Self {
+        Self {
+            cluster_id,
+            check_record,
+            voters,
+            bootstrap_records: Vec::new(),
+            recovery_point: 0,
+            clean: false,
+            segment_bytes: 1024 * 1024 * 1024,
+            segment_ms: 7 * 24 * 60 * 60 * 1000,
+            max_record_bytes_between_snapshots: 20 * 1024 * 1024,
+            max_snapshot_interval_ms: 60 * 60 * 1000,
+            max_retention_bytes: 100 * 1024 * 1024,
+            max_retention_ms: 7 * 24 * 60 * 60 * 1000,
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The start: what the folder holds, whether all of it fits together, and only then an election.
+//!
+//! ```text
+//! list ─┬─ no folder ─── create it ── open the log ∥ election
+//!       └─ read quorum-state and synced-mark ── open the log ── latest valid snapshot ── replay ── checks ── election
+//! ```
+//!
+//! Everything is read before anything is decided: a vote given by a replica that is not what it takes itself for cannot be
+//! taken back.
+
+use bytes::Bytes;
+
+use crate::{
+    batch::BatchIter,
+    ids::{Epoch, Offset},
+    storage::{
+        Completion, DirEntry, EntryKind, FaultKind, FileOp, OpId, OpResult, ReadFile, ReadProgress,
+        StorageFault,
+    },
+};
+
+use super::{
+    Phase, Raft,
+    config::RaftContext,
+    control::ControlRecord,
+    entry::{BATCH_BYTES_MAX, Content, Entry, EntryFault},
+    event::RaftEvent,
+    log::MetadataLog,
+    quorum_state::{self, ElectionState, StateFault},
+    refusal::Refusal,
+    role::Role,
+    snapshot::{Snapshot, SnapshotFault, SnapshotId, is_leftover},
+    snapshots::Kept,
+    synced_mark,
+};
+
+/// What was read so far.
+#[derive(Debug)]
+pub(super) struct Loading {
+    step: Step,
+    /// Leftovers whose names must be free before they are used again.
+    removing: Vec<OpId>,
+    state: Option<ElectionState>,
+    /// The synced mark on disk.
+    mark: Offset,
+    /// Snapshots not tried yet, the latest last.
+    untried: Vec<(SnapshotId, u64)>,
+    /// The latest snapshot that turned out to be damaged.
+    damaged: Option<(SnapshotId, SnapshotFault)>,
+    /// Where the replay is, and in which epoch.
+    next: Offset,
+    epoch: Epoch,
+}
+
+#[derive(Debug)]
+enum Step {
+    Listing(OpId),
+    Creating(OpId),
+    /// Reads `quorum-state` and the synced mark.
+    Reading {
+        state: Option<ReadFile>,
+        mark: Option<ReadFile>,
+    },
+    /// The log opens.
+    Opening,
+    Snapshot(SnapshotId, u64, ReadFile),
+    Replaying,
+    Replayed,
+}
+
+impl Loading {
+    const fn new(list: OpId) -> Self {
+        Self {
+            step: Step::Listing(list),
+            removing: Vec::new(),
+            state: None,
+            mark: 0,
+            untried: Vec::new(),
+            damaged: None,
+            next: 0,
+            epoch: Epoch(0),
+        }
+    }
+}
+
+impl Raft {
+    /// Starts to read the folder; events tell what follows.
+    pub fn start(&mut self, cx: &mut RaftContext<'_>) {
+        if !matches!(self.phase, Phase::New) {
+            return;
+        }
+        let dir = self.folder.clone();
+        let list = cx.storage.submit(self.local.owner, FileOp::List { dir });
+        self.phase = Phase::Loading(Box::new(Loading::new(list)));
+    }
+
+    /// Takes a completion while loading; gives it back when it is for somebody else.
+    pub(super) fn on_loading(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        completion: Completion,
+    ) -> Result<Option<Completion>, Refusal> {
+        let Phase::Loading(loading) = &mut self.phase else {
+            return Ok(Some(completion));
+        };
+        if let Some(at) = loading.removing.iter().position(|op| *op == completion.id) {
+            loading.removing.swap_remove(at);
+            match completion.result {
+                Err(fault) if fault.kind != FaultKind::NotFound => return Err(self.fault(fault)),
+                Ok(_) | Err(_) => self.maybe_finish_loading(cx)?,
+            }
+            return Ok(None);
+        }
+        match &mut loading.step {
+            Step::Listing(op) if *op == completion.id => self.on_listing(cx, completion.result)?,
+            Step::Creating(op) if *op == completion.id => self.on_created(cx, completion.result)?,
+            Step::Reading {
+                state: Some(read), ..
+            } if read.awaits(completion.id) => {
+                let progress = read.on_completion(cx.storage, completion);
+                self.on_state_read(cx, progress)?;
+            }
+            Step::Reading {
+                mark: Some(read), ..
+            } if read.awaits(completion.id) => {
+                let progress = read.on_completion(cx.storage, completion);
+                self.on_mark_read(cx, progress)?;
+            }
+            Step::Snapshot(id, len, read) if read.awaits(completion.id) => {
+                let (id, len) = (*id, *len);
+                let progress = read.on_completion(cx.storage, completion);
+                self.on_snapshot_read(cx, (id, len), progress)?;
+            }
+            Step::Listing(_)
+            | Step::Creating(_)
+            | Step::Reading { .. }
+            | Step::Opening
+            | Step::Snapshot(..)
+            | Step::Replaying
+            | Step::Replayed => return Ok(Some(completion)),
+        }
+        Ok(None)
+    }
+
+    fn on_listing(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        result: Result<OpResult, StorageFault>,
+    ) -> Result<(), Refusal> {
+        let entries = match result {
+            Ok(OpResult::Listing(entries)) => entries,
+            Ok(_) => Vec::new(),
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                let dir = self.folder.clone();
+                let create = cx
+                    .storage
+                    .submit(self.local.owner, FileOp::CreateDir { dir });
+                if let Phase::Loading(loading) = &mut self.phase {
+                    loading.step = Step::Creating(create);
+                }
+                return Ok(());
+            }
+            Err(fault) => return Err(self.fault(fault)),
+        };
+        self.sync_root(cx);
+        let owner = self.local.owner;
+        let removing = entries
+            .iter()
+            .filter(|entry| is_leftover(&entry.name))
+            .map(|entry| {
+                let path = self.folder.join(&entry.name);
+                cx.storage.submit(owner, FileOp::Remove { path })
+            })
+            .collect();
+        let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
+        let mut read = |name: &str, len_max: u32| {
+            is_there(name).then(|| {
+                let path = self.folder.join(name);
+                ReadFile::start(cx.storage, owner, path, len_max)
+            })
+        };
+        let state = read(quorum_state::FILE_NAME, quorum_state::FILE_LEN_MAX);
+        let mark = read(synced_mark::FILE_NAME, synced_mark::FILE_LEN_MAX);
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.removing = removing;
+            loading.untried = snapshots_among(&entries);
+            loading.step = Step::Reading { state, mark };
+        }
+        self.maybe_open_log(cx);
+        Ok(())
+    }
+
+    /// Opens the log once the small files are read.
+    fn maybe_open_log(&mut self, cx: &mut RaftContext<'_>) {
+        let Phase::Loading(loading) = &mut self.phase else {
+            return;
+        };
+        let Step::Reading {
+            state: None,
+            mark: None,
+        } = loading.step
+        else {
+            return;
+        };
+        loading.step = Step::Opening;
+        // The end of a snapshot is synced too, but the log's epoch table and indexes need not reach as far.
+        let synced = loading.mark.max(self.config.recovery_point);
+        let owner = self.local.owner;
+        self.log = MetadataLog::new(&self.config, self.folder.clone(), owner, synced);
+        self.log.open(cx);
+    }
+
+    /// There was no folder, so there is neither a vote nor a record: the log opens while the election goes on.
+    fn on_created(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        result: Result<OpResult, StorageFault>,
+    ) -> Result<(), Refusal> {
+        result.map_err(|fault| self.fault(fault))?;
+        self.sync_root(cx);
+        self.log.open(cx);
+        self.begin(cx, ElectionState::default())
+    }
+
+    /// Makes the folder's own entry durable. It may be new, or left behind by a process that died before this.
+    fn sync_root(&mut self, cx: &mut RaftContext<'_>) {
+        let sync = FileOp::Sync {
+            files: vec![],
+            dirs: vec![self.folder.parent()],
+        };
+        self.root_sync = Some(cx.storage.submit(self.local.owner, sync));
+    }
+
+    fn on_state_read(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        progress: Result<ReadProgress, StorageFault>,
+    ) -> Result<(), Refusal> {
+        let path = self.state_path();
+        let damaged = |fault| Refusal::State {
+            path: path.clone(),
+            fault,
+        };
+        let state = match progress {
+            Ok(ReadProgress::Pending) => return Ok(()),
+            Ok(ReadProgress::Missing) => None,
+            Ok(ReadProgress::TooLarge) => return Err(damaged(StateFault::TooLarge)),
+            Ok(ReadProgress::Content(content)) => {
+                Some(ElectionState::decode(&content).map_err(damaged)?)
+            }
+            Err(fault) => return Err(Refusal::Storage { path, fault }),
+        };
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.state = state;
+            if let Step::Reading { state, .. } = &mut loading.step {
+                *state = None;
+            }
+        }
+        self.maybe_open_log(cx);
+        Ok(())
+    }
+
+    fn on_mark_read(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        progress: Result<ReadProgress, StorageFault>,
+    ) -> Result<(), Refusal> {
+        let content = match progress {
+            Ok(ReadProgress::Pending) => return Ok(()),
+            // A mark that cannot be read says nothing; it never says too much.
+            Ok(ReadProgress::Missing | ReadProgress::TooLarge) => Bytes::new(),
+            Ok(ReadProgress::Content(content)) => content,
+            Err(fault) => {
+                let path = self.folder.join(synced_mark::FILE_NAME);
+                return Err(Refusal::Storage { path, fault });
+            }
+        };
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.mark = synced_mark::decode(&content);
+            if let Step::Reading { mark, .. } = &mut loading.step {
+                *mark = None;
+            }
+        }
+        self.maybe_open_log(cx);
+        Ok(())
+    }
+
+    /// Goes on once the log is open.
+    pub(super) fn on_opened(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
+        match &self.phase {
+            Phase::Loading(loading) if matches!(loading.step, Step::Opening) => {
+                self.next_snapshot(cx)
+            }
+            Phase::New | Phase::Loading(_) | Phase::Running | Phase::Failed => Ok(()),
+        }
+    }
+
+    /// Reads the latest snapshot that was not tried yet and that the log reaches back to.
+    fn next_snapshot(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
+        let log_start = self.log.start();
+        let Phase::Loading(loading) = &mut self.phase else {
+            return Ok(());
+        };
+        if let Some((id, len)) = loading.untried.pop()
+            && id.end_offset >= log_start
+        {
+            let path = self.folder.join(&id.file_name());
+            let read = ReadFile::start(cx.storage, self.local.owner, path, u32::MAX);
+            loading.step = Step::Snapshot(id, len, read);
+            return Ok(());
+        }
+        if log_start > 0 {
+            return Err(loading.damaged.map_or(
+                Refusal::Hole {
+                    snapshot: 0,
+                    log_start,
+                },
+                |(id, fault)| Refusal::Snapshot {
+                    path: self.folder.join(&id.file_name()),
+                    fault,
+                    log_start,
+                },
+            ));
+        }
+        self.replay_from(cx, 0)
+    }
+
+    fn on_snapshot_read(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        (id, len): (SnapshotId, u64),
+        progress: Result<ReadProgress, StorageFault>,
+    ) -> Result<(), Refusal> {
+        let path = self.folder.join(&id.file_name());
+        let decoded = match progress {
+            Ok(ReadProgress::Pending) => return Ok(()),
+            Ok(ReadProgress::Content(content)) => Snapshot::decode(id, &content),
+            Ok(ReadProgress::TooLarge) => Err(SnapshotFault::TooLarge),
+            Ok(ReadProgress::Missing) => Err(SnapshotFault::Footer),
+            Err(fault) => return Err(Refusal::Storage { path, fault }),
+        };
+        let snapshot = match decoded {
+            Ok(snapshot) => snapshot,
+            Err(fault) => {
+                self.snapshots.damaged(path);
+                if let Phase::Loading(loading) = &mut self.phase {
+                    loading.damaged.get_or_insert((id, fault));
+                }
+                return self.next_snapshot(cx);
+            }
+        };
+        let log_end = self.log.end();
+        if id.end_offset > log_end {
+            return Err(Refusal::LogShort {
+                log_end,
+                snapshot: id.end_offset,
+            });
+        }
+        self.load_snapshot(cx, (id, len), snapshot)?;
+        self.replay_from(cx, id.end_offset)
+    }
+
+    fn load_snapshot(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        (id, len): (SnapshotId, u64),
+        snapshot: Snapshot,
+    ) -> Result<(), Refusal> {
+        self.check_records(&snapshot.records)?;
+        let log_start = self.log.start();
+        let timestamp = snapshot.last_timestamp;
+        self.snapshots.found(id, Kept { len, timestamp });
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.epoch = id.epoch;
+            for (older, len) in loading.untried.drain(..) {
+                // How old its last record is only its content says; the latest one's is never older.
+                self.snapshots.found(older, Kept { len, timestamp });
+            }
+        }
+        self.snapshots.remove_before(cx.storage, log_start);
+        self.voters = snapshot.voters.clone();
+        self.committed_voters = Some(snapshot.voters);
+        self.has_data = true;
+        self.high_watermark = id.end_offset;
+        self.last_committed = (id.epoch, timestamp);
+        self.events.push_back(RaftEvent::SnapshotLoaded {
+            end_offset: id.end_offset,
+            epoch: id.epoch,
+            records: snapshot.records,
+        });
+        Ok(())
+    }
+
+    fn replay_from(&mut self, cx: &mut RaftContext<'_>, offset: Offset) -> Result<(), Refusal> {
+        let end = self.log.end();
+        let Phase::Loading(loading) = &mut self.phase else {
+            return Ok(());
+        };
+        loading.next = offset;
+        if offset >= end {
+            loading.step = Step::Replayed;
+            return self.maybe_finish_loading(cx);
+        }
+        loading.step = Step::Replaying;
+        match self.log.read(cx, offset) {
+            Some(progress) => self.on_progress(cx, progress),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the next part of the log.
+    pub(super) fn on_replayed(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        bytes: &Bytes,
+    ) -> Result<(), Refusal> {
+        let Phase::Loading(loading) = &self.phase else {
+            return Ok(());
+        };
+        let (from, mut next, mut epoch) = (loading.next, loading.next, loading.epoch);
+        for view in BatchIter::new(bytes, 0).with_size_max(BATCH_BYTES_MAX) {
+            let damaged = |fault| Refusal::Damaged {
+                offset: next,
+                fault,
+            };
+            let view = view.map_err(|fault| damaged(fault.into()))?;
+            let entry = Entry::read(&view, bytes).map_err(damaged)?;
+            if entry.base_offset != next || entry.epoch < epoch {
+                return Err(Refusal::Sequence {
+                    expected: next,
+                    found: entry.base_offset,
+                    epoch: entry.epoch,
+                });
+            }
+            (next, epoch) = (entry.next_offset, entry.epoch);
+            self.take_entry(entry)?;
+        }
+        if next == from {
+            let fault = EntryFault::Foreign;
+            return Err(Refusal::Damaged {
+                offset: next,
+                fault,
+            });
+        }
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.epoch = epoch;
+        }
+        self.replay_from(cx, next)
+    }
+
+    /// Keeps an entry of the log until it is committed; its voters count from now on (KIP-853).
+    fn take_entry(&mut self, entry: Entry) -> Result<(), Refusal> {
+        match &entry.content {
+            Content::Data(records) => {
+                self.check_records(records)?;
+                self.has_data = true;
+            }
+            Content::Control(records) => {
+                for record in records {
+                    if let ControlRecord::Voters(voters) = record {
+                        self.voters = voters.clone();
+                        self.has_voters = true;
+                    }
+                }
+            }
+        }
+        self.uncommitted.push_back(entry);
+        Ok(())
+    }
+
+    fn check_records(&self, records: &[Bytes]) -> Result<(), Refusal> {
+        let check = self.config.check_record;
+        records.iter().try_for_each(|record| {
+            check(&self.config.cluster_id, record)
+                .map_err(|reason| Refusal::OtherCluster { reason })
+        })
+    }
+
+    fn maybe_finish_loading(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
+        let Phase::Loading(loading) = &self.phase else {
+            return Ok(());
+        };
+        if !matches!(loading.step, Step::Replayed) || !loading.removing.is_empty() {
+            return Ok(());
+        }
+        self.has_voters |= self.committed_voters.is_some();
+        let state = loading.state;
+        let is_empty = self.uncommitted.is_empty() && self.committed_voters.is_none();
+        if !is_empty {
+            self.check_state(state, loading.epoch)?;
+        }
+        self.check_identity(state.and_then(|state| state.voted))?;
+        self.begin(cx, state.unwrap_or_default())
+    }
+
+    fn check_state(&self, state: Option<ElectionState>, log: Epoch) -> Result<(), Refusal> {
+        let path = self.state_path();
+        let Some(state) = state else {
+            return Err(Refusal::StateMissing { path });
+        };
+        if state.epoch < log {
+            return Err(Refusal::StateBehind {
+                path,
+                state: state.epoch,
+                log,
+            });
+        }
+        if !self.has_voters {
+            return Err(Refusal::NoVoters);
+        }
+        Ok(())
+    }
+
+    /// The loading is over: this replica takes its place in the quorum.
+    fn begin(&mut self, cx: &mut RaftContext<'_>, state: ElectionState) -> Result<(), Refusal> {
+        self.phase = Phase::Running;
+        self.epoch = state.epoch;
+        self.ballot.restore(state);
+        self.role = Role::at_start(&state, &self.voters, self.local.key);
+        self.snapshots.started(cx.now.instant);
+        self.maybe_elect(cx)
+    }
+}
+
+/// Finds the snapshots in a listing, the latest last.
+fn snapshots_among(entries: &[DirEntry]) -> Vec<(SnapshotId, u64)> {
+    let mut found: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| {
+            let EntryKind::File { len } = entry.kind else {
+                return None;
+            };
+            SnapshotId::from_file_name(&entry.name).map(|id| (id, len))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,212 @@
+//! How far the metadata log is known to be synced, in a file of its own.
+//!
+//! A recovery must tell a torn tail, which may be cut, from damage to synced records, which must never be. The broker's
+//! checkpoint of recovery points is written once a minute, too seldom for records that the whole cluster rests on. So each
+//! completed sync of the metadata log is followed by a write of its recovery point into `synced-mark`: one small write to the
+//! page cache, made durable by the log's next sync, or after a second when there is none.
+//!
+//! After the death of the process the mark is the recovery point. After a power loss it lags by what was synced last, at most
+//! a second before; only there damage still looks like a torn tail. The mark is never ahead. A replica that truncates its log must
+//! first lower it durably.
+
+use bytes::Bytes;
+
+use crate::{
+    ids::Offset,
+    storage::{
+        Completion, FileId, FileOp, FilePath, Generation, OpId, Owner, StorageFault, StorageQueue,
+        SyncTarget, WriteData,
+    },
+    time::{Instant, Now},
+};
+
+/// Name of the file, in the metadata log's folder.
+pub(super) const FILE_NAME: &str = "synced-mark";
+
+/// No valid file is larger.
+pub(super) const FILE_LEN_MAX: u32 = 1024;
+
+/// Two slots take turns, a sector apart: a torn write leaves the other one whole.
+const SLOT_BYTES: u64 = 512;
+const SYNC_DELAY_MS: u64 = 1_000;
+
+/// The mark and its file.
+#[derive(Debug)]
+pub(super) struct SyncedMark {
+    owner: Owner,
+    path: FilePath,
+    file: Handle,
+    written: Offset,
+    slot: u64,
+    /// Whether the folder entry of the file may be new.
+    is_new: bool,
+    /// When the last write is to be made durable.
+    sync_at: Option<Instant>,
+    syncing: Option<OpId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handle {
+    Closed,
+    Opening(FileId, OpId),
+    Open(FileId),
+}
+
+impl SyncedMark {
+    pub(super) fn new(owner: Owner, folder: &FilePath) -> Self {
+        Self {
+            owner,
+            path: folder.join(FILE_NAME),
+            file: Handle::Closed,
+            written: 0,
+            slot: 0,
+            is_new: true,
+            sync_at: None,
+            syncing: None,
+        }
+    }
+
+    /// Opens the file, so that it is there when the first mark is to be written.
+    pub(super) fn open(&mut self, storage: &mut StorageQueue) {
+        let file = storage.new_file();
+        let open = FileOp::Open {
+            file,
+            path: self.path.clone(),
+            create: true,
+        };
+        self.file = Handle::Opening(file, storage.submit(self.owner, open));
+    }
+
+    /// Notes how far the log is synced.
+    pub(super) fn advance(&mut self, storage: &mut StorageQueue, now: Now, synced: Offset) {
+        let Handle::Open(file) = self.file else {
+            return;
+        };
+        if synced <= self.written {
+            return;
+        }
+        self.written = synced;
+        let write = FileOp::Write {
+            file,
+            at: self.slot * SLOT_BYTES,
+            data: WriteData::from_body(encode(synced)),
+        };
+        // A mark that was not written lags, and that is all.
+        storage.submit(Owner::NOBODY, write);
+        self.slot ^= 1;
+        self.sync_at = Some(now.instant.plus_millis(SYNC_DELAY_MS));
+    }
+
+    /// Adds what makes the last mark durable to a sync of the log.
+    pub(super) fn join(&mut self, files: &mut Vec<SyncTarget>, dirs: &mut Vec<FilePath>) {
+        let Handle::Open(file) = self.file else {
+            return;
+        };
+        files.push(SyncTarget {
+            file,
+            generation: Generation::default(),
+        });
+        if self.is_new {
+            let folder = self.path.parent();
+            if !dirs.contains(&folder) {
+                dirs.push(folder);
+            }
+            // Whoever joins a sync gives the log up when it fails.
+            self.is_new = false;
+        }
+        self.sync_at = None;
+    }
+
+    /// Returns when the last mark is to be made durable on its own.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.sync_at
+    }
+
+    /// Makes the last mark durable if that is due.
+    pub(super) fn on_timeout(&mut self, storage: &mut StorageQueue, now: Now) {
+        if self.sync_at.is_none_or(|due| now.instant < due) || self.syncing.is_some() {
+            return;
+        }
+        let (mut files, mut dirs) = (Vec::new(), Vec::new());
+        self.join(&mut files, &mut dirs);
+        let sync = FileOp::Sync { files, dirs };
+        self.syncing = Some(storage.submit(self.owner, sync));
+    }
+
+    /// Returns whether a completion belongs to the mark.
+    pub(super) fn awaits(&self, id: OpId) -> bool {
+        self.syncing == Some(id) || matches!(self.file, Handle::Opening(_, op) if op == id)
+    }
+
+    /// Takes a completion.
+    pub(super) fn on_completion(&mut self, completion: Completion) -> Result<(), StorageFault> {
+        if self.syncing == Some(completion.id) {
+            self.syncing = None;
+            return completion.result.map(|_| ());
+        }
+        if let Handle::Opening(file, _) = self.file {
+            self.file = Handle::Open(file);
+            return completion.result.map(|_| ());
+        }
+        Ok(())
+    }
+
+    /// Returns the file.
+    pub(super) const fn path(&self) -> &FilePath {
+        &self.path
+    }
+}
+
+/// Writes a slot: the offset and its checksum.
+fn encode(synced: Offset) -> Bytes {
+    let offset = synced.to_be_bytes();
+    let crc = crc32c::crc32c(&offset).to_be_bytes();
+    Bytes::from([offset.as_slice(), &crc].concat())
+}
+
+/// Reads the file: the higher of the slots that are whole, 0 without any.
+pub(super) fn decode(content: &[u8]) -> Offset {
+    let slot_bytes = usize::try_from(SLOT_BYTES).unwrap_or(usize::MAX);
+    content
+        .chunks(slot_bytes)
+        .filter_map(|slot| {
+            let (offset, rest) = slot.split_first_chunk::<8>()?;
+            let crc = u32::from_be_bytes(*rest.first_chunk()?);
+            (crc32c::crc32c(offset) == crc).then(|| Offset::from_be_bytes(*offset))
+        })
+        .fold(0, Offset::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(first: Offset, second: Offset) -> Vec<u8> {
+        let mut content = encode(first).to_vec();
+        content.resize(512, 0);
+        content.extend(encode(second));
+        content
+    }
+
+    #[test]
+    fn higher_of_the_whole_slots_counts() {
+        assert_eq!(decode(&file(4, 7)), 7);
+        assert_eq!(decode(&file(9, 7)), 9);
+        assert_eq!(decode(&encode(5)), 5);
+        assert_eq!(decode(&[]), 0);
+        assert_eq!(decode(&[0; 1024]), 0);
+    }
+
+    #[test]
+    fn damaged_byte_leaves_the_other_slot_and_never_raises_the_mark() {
+        let good = file(4, 7);
+        for at in 0..good.len() {
+            for flip in 1..=255_u8 {
+                let mut bad = good.clone();
+                bad[at] ^= flip;
+                let expected = if (512..524).contains(&at) { 4 } else { 7 };
+                assert_eq!(decode(&bad), expected, "byte {at} ^ {flip}");
+            }
+        }
+    }
+}
