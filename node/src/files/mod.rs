@@ -27,6 +27,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 mod fault;
 mod lock;
+mod pending;
 mod table;
 mod workers;
 
@@ -34,6 +35,7 @@ pub use lock::LogDirError;
 pub(crate) use {fault::fault, table::Cuts, workers::Done};
 
 use lock::{DirLock, LOCK_FILE};
+use pending::{PendingWrites, WAITING_BYTES_MAX, write_all};
 use table::Table;
 use workers::{Job, SyncSet, Workers};
 
@@ -42,6 +44,7 @@ use workers::{Job, SyncSet, Workers};
 pub struct Files {
     table: Table,
     workers: Workers,
+    pending: PendingWrites,
     _locks: Vec<DirLock>,
 }
 
@@ -92,11 +95,13 @@ impl Files {
         Ok(Self {
             table: Table::new(dirs.to_vec(), open_max),
             workers: Workers::new(done),
+            pending: PendingWrites::default(),
             _locks: locks,
         })
     }
 
-    /// Performs an operation, or hands it to a worker; what completes at once is appended to `completed`.
+    /// Performs an operation, or hands it to a worker; what completes at once is appended to `completed`. A write may wait for
+    /// others until [`write_pending`](Self::write_pending).
     pub(crate) fn submit(&mut self, op: StorageOp, completed: &mut Vec<Completion>) {
         if let Some(entry) = file_of(&op.op).and_then(|file| self.table.entry(file))
             && entry.busy
@@ -105,10 +110,40 @@ impl Files {
             return;
         }
         let StorageOp { id, op } = op;
-        if let Some(result) = self.perform(id, op) {
-            let result = result.map_err(|error| fault(&error));
-            completed.push(Completion { id, result });
+        match op {
+            FileOp::Write { file, at, data } if data.len() <= WAITING_BYTES_MAX => {
+                if !self.pending.continues(file, at, &data) {
+                    self.write_pending(completed);
+                }
+                self.pending.push(id, file, at, data);
+            }
+            op => {
+                // Whatever follows a write, on its file or not, finds it done.
+                self.write_pending(completed);
+                if let Some(result) = self.perform(id, op) {
+                    let result = result.map_err(|error| fault(&error));
+                    completed.push(Completion { id, result });
+                }
+            }
         }
+    }
+
+    /// Performs writes that wait; their completions are appended.
+    pub(crate) fn write_pending(&mut self, completed: &mut Vec<Completion>) {
+        let Some(file) = self.pending.file() else {
+            return;
+        };
+        let handle = self.table.handle(file);
+        if let Some(entry) = self.table.entry(file) {
+            entry.dirty = true;
+        }
+        let handle = handle
+            .as_deref()
+            .map_err(|error| match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => error.kind().into(),
+            });
+        self.pending.perform(handle, completed);
     }
 
     /// Notes that a worker ended an operation: its completion is appended, then those of operations that waited for it.
@@ -130,6 +165,7 @@ impl Files {
             // A read that misses the page cache makes the file busy again; the rest waits on in its order.
             self.submit(op, completed);
         }
+        self.write_pending(completed);
     }
 
     /// Pins a range that a frame promised.
@@ -231,7 +267,8 @@ impl Files {
         if let Some(entry) = self.table.entry(file) {
             entry.dirty = true;
         }
-        write_all_at(&handle, at, data.head.as_slice(), &data.body)
+        let slices = &mut [IoSlice::new(data.head.as_slice()), IoSlice::new(&data.body)];
+        write_all(&handle, at, slices).1
     }
 
     fn read(&mut self, id: OpId, file: FileId, at: u64, len: u32) -> Option<io::Result<OpResult>> {
@@ -352,29 +389,6 @@ const fn file_of(op: &FileOp) -> Option<FileId> {
         | FileOp::Remove { .. }
         | FileOp::RemoveDir { .. } => None,
     }
-}
-
-/// Writes a head and a body with one call where the system takes them whole.
-fn write_all_at(file: &File, mut at: u64, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
-    while !(head.is_empty() && body.is_empty()) {
-        let slices = [IoSlice::new(head), IoSlice::new(body)];
-        let slices = if head.is_empty() {
-            &slices[1..]
-        } else {
-            &slices[..]
-        };
-        let count = match rustix::io::pwritev(file, slices, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => count,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno.into()),
-        };
-        at = at.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        let of_head = count.min(head.len());
-        head = &head[of_head..];
-        body = &body[count - of_head..];
-    }
-    Ok(())
 }
 
 /// Reads `len` bytes if the page cache holds them all.

@@ -29,6 +29,7 @@ impl Host for RealFiles {
         for op in ops {
             self.files.submit(op, &mut completed);
         }
+        self.files.write_pending(&mut completed);
         while completed.len() < count {
             match self.done.blocking_recv() {
                 Some(Done::Storage(completion, file)) => {
@@ -124,7 +125,10 @@ fn a_failed_sync_says_why() {
 fn no_space_is_told_from_other_errors() {
     // A device that is always full.
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let error = write_all_at(&full, 0, b"head", b"body").unwrap_err();
+    let slices = &mut [IoSlice::new(b"head"), IoSlice::new(b"body")];
+    let (written, result) = write_all(&full, 0, slices);
+    assert_eq!(written, 0);
+    let error = result.unwrap_err();
     assert_eq!(fault(&error).kind, FaultKind::NoSpace);
 }
 
@@ -162,4 +166,40 @@ fn a_range_remembers_cuts_below_its_end() {
     assert!(!high.is_intact());
     let later = host.files.resolve(&range(40, 10)).unwrap();
     assert!(later.is_intact());
+}
+
+#[test]
+fn writes_that_follow_each_other_complete_one_by_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut host = RealFiles::new(dir.path(), 10);
+    let mut queue = StorageQueue::default();
+    let file = queue.new_file();
+    let path = FilePath::root(LogDirId(0)).join("log");
+    let create = true;
+    run(&mut host, &mut queue, FileOp::Open { file, path, create }).unwrap();
+    let mut ops = Vec::new();
+    // Neighbours, then one that overlaps, then one far away.
+    for (at, text) in [
+        (0, "aaaa"),
+        (4, "bbbb"),
+        (8, "cccc"),
+        (6, "dd"),
+        (100, "eeee"),
+    ] {
+        let data = WriteData::from_body(Bytes::from_static(text.as_bytes()));
+        queue.submit(Owner(1), FileOp::Write { file, at, data });
+        ops.extend(queue.pop());
+    }
+    let seqs: Vec<u64> = ops.iter().map(|op| op.id.seq).collect();
+    let completions = host.run(ops);
+    assert!(
+        completions
+            .iter()
+            .all(|done| done.result == Ok(OpResult::Done))
+    );
+    let completed: Vec<u64> = completions.iter().map(|done| done.id.seq).collect();
+    assert_eq!(completed, seqs);
+    let bytes = fs::read(dir.path().join("log")).unwrap();
+    assert_eq!(&bytes[..12], b"aaaabbddcccc");
+    assert_eq!(&bytes[100..], b"eeee");
 }

@@ -210,7 +210,7 @@ impl<M: Machine> Shard<M> {
         self.now = self.clock.now();
         let begin = self.now.instant;
         let result = act(self);
-        self.flush_dirty();
+        self.settle();
         self.wake_timer();
         let took = self.clock.instant().since(begin);
         if took > self.longest_turn {
@@ -223,6 +223,21 @@ impl<M: Machine> Shard<M> {
             }
         }
         result
+    }
+
+    /// Performs the writes that waited for the end of the turn, and sends what came of everything.
+    fn settle(&mut self) {
+        loop {
+            self.files.write_pending(&mut self.completed);
+            if !self.completed.is_empty() {
+                self.feed_completions();
+                self.carry_out();
+            } else if !self.dirty.is_empty() {
+                self.flush_dirty();
+            } else {
+                return;
+            }
+        }
     }
 
     /// Feeds one input and carries out what it brings about.
