@@ -12,6 +12,7 @@ pub mod engine;
 pub mod ghost;
 mod guard;
 pub mod history;
+pub mod nemesis;
 pub mod network;
 pub mod node;
 pub mod plan;
@@ -19,6 +20,10 @@ pub mod random;
 pub mod report;
 pub mod run;
 pub mod scenario;
+#[cfg(test)]
+mod tests;
 pub mod time;
+#[cfg(test)]
+mod toy;
 pub mod trace;
 pub mod workload;

@@ -57,7 +57,9 @@ pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Wat
     }
     let mut extra = Findings::default();
     if watch.checkers && !failed(&cluster) {
-        cluster.judge();
+        if ready {
+            cluster.judge();
+        }
         if let Some(unfinished) = unfinished
             && !failed(&cluster)
         {
@@ -66,7 +68,7 @@ pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Wat
                 step: cluster.steps(),
             };
             Verdict::new("Rejoin", moment, &mut extra).fail(
-                "after the last fault everything recovers within the settling time",
+                "a healthy cluster becomes ready within the settling time",
                 unfinished,
             );
         }

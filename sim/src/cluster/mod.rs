@@ -169,6 +169,9 @@ impl Cluster {
                 asked = self.engine.steps() + ASK_EVERY;
             }
             let Some(happening) = self.engine.next(limit) else {
+                if done(self) {
+                    return true;
+                }
                 self.engine.advance(limit);
                 return done(self);
             };
