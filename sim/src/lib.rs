@@ -8,6 +8,7 @@ pub mod clock;
 pub mod cluster;
 pub mod digest;
 pub mod disk;
+pub mod driver;
 pub mod engine;
 pub mod ghost;
 mod guard;

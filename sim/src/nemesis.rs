@@ -336,7 +336,7 @@ fn fault(kind: Kind, node: usize, stream: &mut Stream) -> Fault {
         Kind::IndexDamage => Fault::Damage {
             node,
             damage: *stream.pick(&[Damage::FlipBit, Damage::Cut, Damage::Zero, Damage::Remove]),
-            file: Glob::new(stream.pick(&["*.index", "*.timeindex"])),
+            file: Glob::new(stream.pick::<&str>(&["*.index", "*.timeindex"])),
             down_ms: stream.magnitude(1..=500),
             clean: stream.one_in(2),
         },
@@ -374,7 +374,7 @@ fn power_loss(node: usize, stream: &mut Stream) -> Fault {
 }
 
 fn file(stream: &mut Stream) -> Glob {
-    Glob::new(stream.pick(&[
+    Glob::new(stream.pick::<&str>(&[
         "*",
         "*",
         "*.log",

@@ -28,6 +28,8 @@ pub struct Report {
     pub fault_lane: String,
     /// The digests after each event, if they were kept.
     pub journal: Option<Vec<u64>>,
+    /// The event that was to be described.
+    pub described: Option<String>,
 }
 
 impl Report {

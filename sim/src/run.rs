@@ -1,5 +1,7 @@
 //! The phases of a run: set up, safety, heal and settle, drain, judge.
 
+use std::fmt;
+
 use crate::{
     checker::{self, Findings, Jury, Moment, Phase, Verdict},
     cluster::Cluster,
@@ -25,6 +27,8 @@ pub struct Watch {
     pub trace_lines: usize,
     /// Whether the digest after each event is kept.
     pub journal: bool,
+    /// The event to describe in words.
+    pub describe: Option<u64>,
 }
 
 impl Default for Watch {
@@ -33,6 +37,7 @@ impl Default for Watch {
             checkers: true,
             trace_lines: 4_000,
             journal: false,
+            describe: None,
         }
     }
 }
@@ -76,6 +81,16 @@ pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Wat
     close(scenario, seed, cluster, extra)
 }
 
+/// Makes a cluster with its topics, in the safety phase, without clients.
+pub(crate) fn stand(scenario: &Scenario, seed: u64, release: &Release) -> Cluster {
+    let streams = Scenario::streams(seed);
+    let mut cluster = build(scenario, streams, release, &Watch::default());
+    let ready = set_up(&mut cluster, scenario, streams, &scenario.targets());
+    assert!(ready, "set-up did not end: {}", cluster.client_status());
+    cluster.enter(Phase::Safety);
+    cluster
+}
+
 fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch) -> Cluster {
     let ghost = Ghost::new(scenario.places(), &scenario.durable());
     let checkers = if watch.checkers {
@@ -92,6 +107,9 @@ fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch
     );
     if !watch.checkers {
         cluster.unwatch();
+    }
+    if let Some(step) = watch.describe {
+        cluster.describe(step);
     }
     if watch.journal {
         cluster.keep_journal();
@@ -233,6 +251,7 @@ fn close(scenario: &Scenario, seed: u64, mut cluster: Cluster, extra: Findings) 
             cluster.trace().faults()
         },
         journal: cluster.take_journal(),
+        described: cluster.take_description(),
         findings,
     }
 }
@@ -241,19 +260,44 @@ fn failed(cluster: &Cluster) -> bool {
     !cluster.jury().findings().failed.is_empty()
 }
 
-/// Runs a scenario twice and finds the first event by which the runs differ.
+/// The first event by which two runs differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its number.
+    pub step: u64,
+    /// What it was in the first run.
+    pub first: String,
+    /// What it was in the second.
+    pub second: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "runs differ first at event {}:", self.step)?;
+        writeln!(f, "  {}", self.first)?;
+        write!(f, "  {}", self.second)
+    }
+}
+
+/// Runs a scenario twice and finds the first event by which the runs differ; `None` if they are equal.
 #[must_use]
-pub fn compare(scenario: &Scenario, seed: u64, release: &Release) -> Option<u64> {
-    let watch = Watch {
-        journal: true,
-        ..Watch::default()
-    };
-    let journal = || {
+pub fn compare(scenario: &Scenario, seed: u64, release: &Release) -> Option<Difference> {
+    let run = |describe| {
+        let watch = Watch {
+            journal: true,
+            describe,
+            ..Watch::default()
+        };
         run(scenario, seed, release, &watch)
-            .journal
-            .unwrap_or_default()
     };
-    first_difference(&journal(), &journal())
+    let journal = || run(None).journal.unwrap_or_default();
+    let step = first_difference(&journal(), &journal())?;
+    let describe = || run(Some(step)).described.unwrap_or_default();
+    Some(Difference {
+        step,
+        first: describe(),
+        second: describe(),
+    })
 }
 
 const SET_UP_MS: u64 = 60_000;

@@ -10,8 +10,8 @@ use seedlog_core::{
 
 use crate::{
     budget::Budget,
-    cluster::Surroundings,
-    history::{Acks, Place, Places},
+    cluster::{Cluster, Surroundings},
+    history::{Acks, Places},
     node::{Release, Seat},
     plan::{Fault, Plan, PlannedFault, Trigger},
     random::Streams,
@@ -215,6 +215,31 @@ impl Scenario {
         run::run(self, seed, release, watch)
     }
 
+    /// Makes its cluster, to be driven by hand: nodes start, topics are made, clients and faults are the caller's.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the cluster does not become ready.
+    #[must_use]
+    pub fn cluster(&self, seed: u64, release: &Release) -> Cluster {
+        run::stand(self, seed, release)
+    }
+
+    /// Returns the partitions, as clients name them.
+    #[must_use]
+    pub fn targets(&self) -> Vec<Target> {
+        let places = self.places();
+        let target = |place| {
+            let partition = places.partition(place);
+            Target {
+                place,
+                topic: partition.topic.as_str().to_owned(),
+                partition: partition.partition,
+            }
+        };
+        places.all().map(target).collect()
+    }
+
     /// Returns the fault plan.
     #[must_use]
     pub const fn planned(&self) -> &Plan {
@@ -238,21 +263,6 @@ impl Scenario {
             .iter()
             .flat_map(|(topic, rule)| (0..topic.partitions).map(move |_| *rule == Rule::Durable));
         rules.collect()
-    }
-
-    pub(crate) fn targets(&self) -> Vec<Target> {
-        let places = self.places();
-        places
-            .all()
-            .map(|place: Place| {
-                let partition = places.partition(place);
-                Target {
-                    place,
-                    topic: partition.topic.as_str().to_owned(),
-                    partition: partition.partition,
-                }
-            })
-            .collect()
     }
 
     pub(crate) fn seats(&self, release: &Release) -> Vec<(Seat, Release)> {

@@ -164,7 +164,7 @@ fn checkers_and_traces_change_nothing() {
         let watch = Watch {
             checkers,
             trace_lines,
-            journal: false,
+            ..Watch::default()
         };
         scenario.run_watched(7, &release, &watch).digest
     };
@@ -183,3 +183,105 @@ fn plan_alone_replays_a_run() {
     let again = self::scenario().plan(crate::plan::Plan::from_text(&text).unwrap());
     assert_eq!(again.run(3, &release(Bug::None)).digest, first.digest);
 }
+
+#[test]
+fn difference_of_two_runs_is_shown() {
+    use std::{cell::Cell, rc::Rc};
+
+    use crate::node::Release;
+
+    // Every second run starts a broker that answers early: not a function of the seed.
+    let runs = Rc::new(Cell::new(0));
+    let fickle = Release::new("fickle", move |seat, identity, now| {
+        runs.set(runs.get() + 1);
+        let bug = if runs.get() % 2 == 0 {
+            Bug::AckBeforeSync
+        } else {
+            Bug::None
+        };
+        release(bug).start(seat, identity, now)
+    });
+    let difference = compare(&scenario(), 1, &fickle).unwrap();
+    assert!(difference.step > 0);
+    assert!(difference.to_string().contains("at "), "{difference}");
+}
+
+#[cfg(all(feature = "madsim", madsim))]
+#[test]
+fn async_scenario_drives_the_cluster_on_virtual_time() {
+    use std::time::Duration;
+
+    use crate::{
+        driver::{Kit, Madsim, block_on},
+        workload::{Producer, ProducerProfile},
+    };
+
+    let run = |seed: u64| {
+        block_on(seed, async move {
+            let scenario = scenario();
+            let kit = Kit::new(Madsim, scenario.cluster(seed, &release(Bug::None)));
+            let profile = ProducerProfile {
+                targets: scenario.targets(),
+                acks: Acks::All,
+                records: (1, 3),
+                padding: (1, 10),
+                pause_ms: (1, 20),
+                in_flight: 1,
+                request_timeout_ms: 1_000,
+                retries: true,
+            };
+            let stream = crate::random::Streams::new(seed).stream("application");
+            kit.with(|cluster| cluster.add_client(Box::new(Producer::new(1, 0, profile, stream))));
+            let some = |cluster: &crate::cluster::Cluster| cluster.tally().acknowledged >= 20;
+            assert!(kit.until(Duration::from_secs(20), some).await);
+            kit.with(|cluster| {
+                cluster.strike(Fault::PowerLoss {
+                    node: 0,
+                    down_ms: 300,
+                    survival: Survival::Nothing,
+                });
+            });
+            assert!(!kit.with(|cluster| cluster.all_ready()));
+            kit.pass(Duration::from_secs(1)).await;
+            assert!(kit.with(|cluster| cluster.all_ready()));
+            let more = |cluster: &crate::cluster::Cluster| cluster.tally().acknowledged >= 60;
+            assert!(kit.until(Duration::from_secs(30), more).await);
+            kit.into_cluster().seal()
+        })
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
+/// Prints digests when a parent asks for them; nothing otherwise.
+#[test]
+fn child_prints_digests() {
+    if std::env::var_os(CHILD).is_some() {
+        for seed in 0..3 {
+            let report = losing_power(3).run(seed, &release(Bug::None));
+            println!("digest {seed} {:016x}", report.digest);
+        }
+    }
+}
+
+#[test]
+fn digests_are_equal_in_two_processes() {
+    let child = || {
+        let own = std::env::current_exe().unwrap();
+        let output = std::process::Command::new(own)
+            .args(["--exact", "tests::child_prints_digests", "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let digests: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.split_once("digest ").map(|(_, rest)| rest.to_owned()))
+            .collect();
+        assert_eq!(digests.len(), 3, "{text}");
+        digests
+    };
+    assert_eq!(child(), child());
+}
+
+const CHILD: &str = "SEEDLOG_SIM_DIGEST_CHILD";

@@ -148,6 +148,19 @@ impl Cluster {
         self.plan.budget = Some(budget);
     }
 
+    /// Lets a fault happen now.
+    pub fn strike(&mut self, fault: Fault) {
+        self.plan.faults.push(Waiting {
+            planned: PlannedFault {
+                when: Trigger::At(0),
+                what: fault,
+            },
+            seen: 0,
+            done: false,
+        });
+        self.fire(self.plan.faults.len() - 1);
+    }
+
     /// A decisive event happened on a node: faults may wait for it.
     pub(super) fn decisive(&mut self, node: usize, event: Decisive) {
         if self.plan.faults.is_empty() {

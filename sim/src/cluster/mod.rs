@@ -59,6 +59,8 @@ pub struct Cluster {
     /// Checkers see every step; off only to show that they change nothing.
     watched: bool,
     sent_pending: BTreeSet<LinkId>,
+    /// The event to describe, and its description.
+    described: Option<(u64, String)>,
 }
 
 impl Cluster {
@@ -115,6 +117,7 @@ impl Cluster {
             phase: Phase::SetUp,
             watched: true,
             sent_pending: BTreeSet::new(),
+            described: None,
         };
         for node in 0..cluster.hosts.len() {
             cluster
@@ -259,7 +262,22 @@ impl Cluster {
         self.engine.take_journal()
     }
 
+    /// Describes an event in words, when it happens.
+    pub fn describe(&mut self, step: u64) {
+        self.described = Some((step, String::new()));
+    }
+
+    /// Takes the description, if one was asked for.
+    pub fn take_description(&mut self) -> Option<String> {
+        self.described.take().map(|(_, words)| words)
+    }
+
     fn happen(&mut self, happening: Happening) {
+        if let Some((step, words)) = &mut self.described
+            && *step + 1 == self.engine.steps()
+        {
+            *words = format!("at {}: {happening:?}", self.engine.now());
+        }
         match happening {
             Happening::NodeTimer { node } => self.node_timer(node),
             Happening::ClientTimer { client } => self.client_timer(client),
