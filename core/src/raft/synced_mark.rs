@@ -119,6 +119,9 @@ impl SyncedMark {
 
     /// Returns when the last mark is to be made durable on its own.
     pub(super) const fn deadline(&self) -> Option<Instant> {
+        if self.syncing.is_some() {
+            return None;
+        }
         self.sync_at
     }
 

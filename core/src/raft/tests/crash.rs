@@ -157,12 +157,14 @@ fn verdict(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Runs with a planted bug until a power loss at some operation shows it, and returns how.
+/// Restarts with a planted bug until a power loss at some operation shows it, and returns how.
 #[cfg(feature = "planted-bugs")]
 fn hunt(bug: crate::planted::Planted) -> Option<String> {
     for seed in 0..4 {
         for ops in 0.. {
             let mut world = World::new(seed);
+            let (host, _) = live(&mut world, small(), 100, None);
+            end(&mut world, host, End::Kill);
             world.planted = crate::planted::PlantedSet::only(bug);
             let (host, is_early) = live(&mut world, small(), ops, None);
             drop(host);
@@ -189,8 +191,5 @@ fn leader_that_counts_what_is_only_written_loses_a_committed_record() {
 #[test]
 fn leader_that_does_not_wait_for_its_vote_leaves_a_log_ahead_of_it() {
     let shown = hunt(crate::planted::Planted::B34).expect("the bug shows");
-    assert!(
-        shown.contains("quorum-state is missing") || shown.contains("older copy"),
-        "{shown}"
-    );
+    assert!(shown.contains("older copy of the disk"), "{shown}");
 }
