@@ -1,6 +1,7 @@
 //! Seedlog's sans-IO core: every decision of a Kafka-compatible replicated log.
 pub mod batch;
 pub mod broker;
+pub mod client;
 pub mod config;
 pub mod controller;
 pub mod event;
