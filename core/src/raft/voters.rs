@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::ids::{NodeId, Uuid};
 
-use super::control::{ControlFault, Reader, Writer};
+use super::{
+    control::ControlFault,
+    encoding::{Reader, Writer},
+};
 
 /// A replica of the metadata log: a node together with the disk it keeps the log on.
 ///

@@ -97,3 +97,18 @@ fn mark_is_durable_a_second_after_the_last_append() {
         "{message}"
     );
 }
+
+#[test]
+fn stalled_sync_of_the_mark_leaves_no_deadline_in_the_past() {
+    let mut world = World::new(23);
+    let mut quiet = config();
+    quiet.max_snapshot_interval_ms = 0;
+    let mut host = world.start_well(quiet);
+    assert!(host.raft.deadline().is_some());
+    host.tick(&mut world, 1_000);
+    assert_eq!(host.raft.deadline(), None, "the sync is under way");
+    host.tick(&mut world, 60_000);
+    assert_eq!(host.raft.deadline(), None);
+    host.settle(&mut world);
+    assert_eq!(host.raft.deadline(), None, "the mark is durable");
+}

@@ -215,8 +215,14 @@ impl Host {
         self.call(world, |raft, cx| raft.append(cx, records))
     }
 
-    /// Lets time pass and runs what comes due.
+    /// Lets time pass, runs what comes due, and performs all that follows.
     pub(super) fn pass(&mut self, world: &mut World, millis: u64) {
+        self.tick(world, millis);
+        self.settle(world);
+    }
+
+    /// Lets time pass and runs what comes due, while the storage stands still.
+    pub(super) fn tick(&mut self, world: &mut World, millis: u64) {
         world.now_ms += millis;
         if self
             .raft
@@ -225,7 +231,6 @@ impl Host {
         {
             self.call(world, |raft, cx| raft.on_timeout(cx));
         }
-        self.settle(world);
     }
 
     /// Hands in the state as a snapshot, asked for or not.
