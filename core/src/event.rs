@@ -103,6 +103,13 @@ pub enum Event {
         /// Its largest timestamp, in milliseconds.
         timestamp: i64,
     },
+    /// Bytes that an answer promised could not be read; the connection was closed.
+    RangeUnreadable {
+        /// The file.
+        file: crate::storage::FileId,
+        /// Why.
+        fault: StorageFault,
+    },
     /// A connection was closed by this side.
     ConnectionRefused {
         /// The connection.

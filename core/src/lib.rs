@@ -2,6 +2,7 @@
 pub mod batch;
 pub mod broker;
 pub mod client;
+mod cluster;
 pub mod config;
 pub mod controller;
 pub mod event;
@@ -12,5 +13,6 @@ pub mod logdir;
 pub mod planted;
 pub mod protocol;
 pub mod raft;
+pub mod replication;
 pub mod storage;
 pub mod time;

@@ -19,3 +19,17 @@ pub trait Machine {
     /// Returns when [`Input::Timeout`] is next due.
     fn deadline(&self) -> Option<Instant>;
 }
+
+impl Machine for seedlog_core::broker::Broker {
+    fn handle(&mut self, now: Now, input: Input) {
+        Self::handle(self, now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        Self::poll_output(self)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Self::deadline(self)
+    }
+}

@@ -231,6 +231,15 @@ impl Connections {
         self.connections.values().map(Connection::frames).sum()
     }
 
+    /// Returns how many requests are being executed.
+    #[must_use]
+    pub fn executing(&self) -> usize {
+        self.connections
+            .values()
+            .map(|state| state.in_flight.len())
+            .sum()
+    }
+
     /// Returns all connections, in the order of their ids.
     #[must_use]
     pub fn ids(&self) -> Vec<ConnectionId> {

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::storage::{FileOp, FilePath, OpId, Owner, StorageQueue, SyncTarget};
+use crate::{
+    log::FlushSet,
+    storage::{OpId, Owner, StorageQueue},
+};
 
 /// How many syncs may be under way at once: while one runs, what is written meanwhile gathers for the next.
 ///
@@ -39,25 +42,24 @@ impl<K: Ord + Copy, M> Flusher<K, M> {
     pub fn submit(
         &mut self,
         storage: &mut StorageQueue,
-        mut collect: impl FnMut(K, &mut Vec<SyncTarget>, &mut Vec<FilePath>) -> Option<M>,
+        mut collect: impl FnMut(K, &mut FlushSet) -> Option<M>,
     ) {
         if self.dirty.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {
             return;
         }
-        let mut files = Vec::new();
-        let mut dirs = Vec::new();
+        let mut set = FlushSet::default();
         let mut marks = Vec::new();
         for log in std::mem::take(&mut self.dirty) {
-            if let Some(mark) = collect(log, &mut files, &mut dirs) {
+            if let Some(mark) = collect(log, &mut set) {
                 marks.push((log, mark));
             }
         }
         if marks.is_empty() {
             return;
         }
-        dirs.sort_unstable();
-        dirs.dedup();
-        let op = storage.submit(self.owner, FileOp::Sync { files, dirs });
+        set.dirs.sort_unstable();
+        set.dirs.dedup();
+        let op = storage.submit(self.owner, set.into_op());
         self.in_flight.push_back((op, marks));
     }
 
@@ -77,7 +79,7 @@ impl<K: Ord + Copy, M> Flusher<K, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::LogDirId;
+    use crate::storage::{FileOp, FilePath, LogDirId};
 
     #[test]
     fn one_sync_covers_all_dirty_logs_and_names_a_shared_folder_once() {
@@ -86,8 +88,8 @@ mod tests {
         flusher.mark_dirty(1_u32);
         flusher.mark_dirty(2);
         flusher.mark_dirty(2);
-        flusher.submit(&mut storage, |_, _, dirs| {
-            dirs.push(FilePath::root(LogDirId(0)));
+        flusher.submit(&mut storage, |_, set| {
+            set.dirs.push(FilePath::root(LogDirId(0)));
             Some(())
         });
         let op = storage.pop().unwrap();
@@ -107,13 +109,13 @@ mod tests {
         let mut flusher = Flusher::new(Owner(4));
         for log in 0..3_u32 {
             flusher.mark_dirty(log);
-            flusher.submit(&mut storage, |_, _, _| Some(()));
+            flusher.submit(&mut storage, |_, _| Some(()));
         }
         let first = storage.pop().unwrap();
         assert!(storage.pop().is_some());
         assert!(storage.pop().is_none());
         flusher.on_completion(first.id);
-        flusher.submit(&mut storage, |_, _, _| Some(()));
+        flusher.submit(&mut storage, |_, _| Some(()));
         assert!(storage.pop().is_some());
     }
 }

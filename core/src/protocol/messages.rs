@@ -67,3 +67,8 @@ pub mod wire {
         fetch_request, fetch_response, produce_request, produce_response,
     };
 }
+
+/// The parts of a broker's registration.
+pub mod registration {
+    pub use kacrab_protocol::generated::broker_registration_request::{Feature, Listener};
+}

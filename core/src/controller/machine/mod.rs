@@ -324,7 +324,10 @@ impl Controller {
             fixed: &self.fixed,
         };
         let image = &leading.speculative;
-        let session = leading.sessions.of(image, id, now);
+        let mut session = leading.sessions.of(image, id, now);
+        // A broker that shares this process with the controller is alive only now: its earlier incarnation ended with
+        // the earlier controller's.
+        session.is_valid &= id != self.node_id;
         match register_broker(image, &context, request, leading.log_end, Some(session)) {
             Ok(decision) => {
                 let epoch = decision.reply.broker_epoch;

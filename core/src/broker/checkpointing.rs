@@ -1,0 +1,160 @@
+//! Checkpoints, log starts and retention: what is written about logs, and when.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::Broker;
+use crate::{
+    ids::{Offset, TopicName, TopicPartition},
+    log::checkpoint,
+    logdir::CheckpointKind,
+    replication::{Partition, PartitionState, SlotId},
+    storage::{Completion, FaultKind, StorageFault},
+};
+
+impl Broker {
+    /// Takes a completion of a checkpoint's replacement.
+    pub(super) fn on_checkpoint_completion(&mut self, completion: Completion) {
+        match self
+            .checkpoints
+            .on_completion(&mut self.storage, completion)
+        {
+            Ok(None) => {}
+            Ok(Some(CheckpointKind::LogStart)) => self.on_log_starts_durable(),
+            Ok(Some(CheckpointKind::MetaProperties)) => self.on_identified(),
+            Ok(Some(kind)) => self.on_stop_file_written(kind),
+            Err((kind, fault)) => self.on_checkpoint_failed(kind, fault),
+        }
+    }
+
+    fn on_checkpoint_failed(&mut self, kind: CheckpointKind, fault: StorageFault) {
+        let path = self.root.join(kind.file_name());
+        // A full disk costs nothing but a later recovery; anything else is the device.
+        let is_harmless = fault.kind == FaultKind::NoSpace
+            && !matches!(
+                kind,
+                CheckpointKind::MetaProperties | CheckpointKind::CleanShutdown
+            );
+        if !is_harmless {
+            return self.give_up_log_dir(path, fault);
+        }
+        if kind == CheckpointKind::LogStart {
+            for slot in self.log_starts.finish().into_keys() {
+                self.with_frontend(|frontend, services| {
+                    frontend.on_start_moved(services, slot, None);
+                });
+            }
+        }
+        self.on_stop_file_written(kind);
+    }
+
+    /// Starts to make wanted log starts durable.
+    pub(super) fn write_log_starts(&mut self) {
+        if !self.log_starts.is_due() || self.checkpoints.is_writing(CheckpointKind::LogStart) {
+            return;
+        }
+        self.log_starts.begin();
+        let content = self.log_start_checkpoint();
+        self.checkpoints
+            .write(&mut self.storage, CheckpointKind::LogStart, content);
+    }
+
+    fn on_log_starts_durable(&mut self) {
+        for (slot, start) in self.log_starts.finish() {
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, log, effects| {
+                partition.delete_before(log, start, effects);
+            });
+            self.with_frontend(|frontend, services| {
+                frontend.on_start_moved(services, slot, Some(start));
+            });
+        }
+        self.on_stop_file_written(CheckpointKind::LogStart);
+    }
+
+    /// Lets every open log say what retention no longer covers, and opens those that were not looked at yet.
+    pub(super) fn apply_retention(&mut self) {
+        let now = self.now.wall;
+        let slots: Vec<SlotId> = self.partitions.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let (partitions, mut context) = self.context();
+            let closed = partitions.with(&mut context, slot, |partition, log, effects| {
+                partition.apply_retention(log, now, effects);
+                partition.state() == PartitionState::Closed
+            });
+            if closed == Some(true) {
+                self.opener.push(slot);
+            }
+        }
+    }
+
+    pub(super) fn checkpoint_recovery_points(&mut self) {
+        let slots: Vec<SlotId> = self.partitions.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, log, effects| {
+                partition.write_indexes(log, effects);
+            });
+        }
+        let content = self.recovery_point_checkpoint();
+        self.checkpoints
+            .write(&mut self.storage, CheckpointKind::RecoveryPoint, content);
+    }
+
+    pub(super) fn checkpoint_high_watermarks(&mut self) {
+        if std::mem::take(&mut self.watermarks_moved) {
+            let content = self.high_watermark_checkpoint();
+            self.checkpoints
+                .write(&mut self.storage, CheckpointKind::HighWatermark, content);
+        }
+    }
+
+    pub(super) fn recovery_point_checkpoint(&self) -> Bytes {
+        let mut entries = self.offsets(|_, partition| partition.log().recovery_point());
+        let metadata = self
+            .cluster
+            .as_ref()
+            .map_or(0, |cluster| cluster.recovery_point());
+        if metadata > 0 {
+            entries.insert(metadata_log(), metadata);
+        }
+        Bytes::from(checkpoint::encode_offsets(&entries))
+    }
+
+    pub(super) fn high_watermark_checkpoint(&self) -> Bytes {
+        let entries = self.offsets(|_, partition| partition.high_watermark());
+        Bytes::from(checkpoint::encode_offsets(&entries))
+    }
+
+    pub(super) fn log_start_checkpoint(&self) -> Bytes {
+        let entries = self.offsets(|slot, partition| {
+            let start = partition.log().start();
+            self.log_starts
+                .moved(slot)
+                .map_or(start, |moved| moved.max(start))
+        });
+        Bytes::from(checkpoint::encode_offsets(&entries))
+    }
+
+    /// Gathers an offset of every partition; 0 says nothing and is left out.
+    fn offsets(
+        &self,
+        offset: impl Fn(SlotId, &Partition) -> Offset,
+    ) -> BTreeMap<TopicPartition, Offset> {
+        self.partitions
+            .iter()
+            .filter(|(_, partition)| partition.state() != PartitionState::Deleted)
+            .map(|(slot, partition)| (partition.name().clone(), offset(slot, partition)))
+            .filter(|(_, offset)| *offset > 0)
+            .collect()
+    }
+}
+
+/// Returns the name under which the metadata log stands in checkpoints.
+pub(super) fn metadata_log() -> TopicPartition {
+    TopicPartition {
+        topic: TopicName::new("__cluster_metadata"),
+        partition: 0,
+    }
+}

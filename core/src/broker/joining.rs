@@ -1,0 +1,246 @@
+//! From a known identity to a registered broker that serves: metadata log, quorum, registration, partitions.
+
+use std::sync::Arc;
+
+use rand_chacha::rand_core::Rng;
+
+use super::{Broker, RAFT, Stage, checkpointing, housekeeping::Housekeeping};
+use crate::{
+    cluster::{Cluster, ClusterConfig, ClusterEvent},
+    controller::image::{Change, ConfigResource, NO_LEADER, PartitionImage, ResourceKind},
+    event::Event,
+    frontend::Frontend,
+    ids::{NodeId, TopicPartition, Uuid},
+    log::OpenHint,
+    logdir::files::MetaProperties,
+    replication::{LeaderAssignment, NewPartition},
+    storage::Completion,
+};
+
+impl Broker {
+    /// Starts the metadata log.
+    pub(super) fn join(&mut self, meta: &MetaProperties) {
+        let metadata_log = checkpointing::metadata_log();
+        let (recovery_point, _) = self.marks(&metadata_log);
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let config = ClusterConfig {
+            broker: &self.config,
+            fixed: &self.fixed,
+            meta,
+            incarnation: self.identity.incarnation,
+            seed,
+            recovery_point,
+            clean_epoch: self.found.clean.unwrap_or(-1),
+            owner: RAFT,
+        };
+        let mut cluster = Box::new(Cluster::new(&config));
+        cluster.start(self.now, &mut self.storage);
+        self.cluster = Some(cluster);
+        self.stage = Stage::Joining;
+    }
+
+    pub(super) fn on_raft_completion(&mut self, completion: Completion) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.on_completion(self.now, &mut self.storage, completion);
+        }
+    }
+
+    pub(super) fn on_raft_timeout(&mut self) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.on_timeout(self.now, &mut self.storage);
+        }
+    }
+
+    /// Applies what the quorum has committed, and hands out the answers that rest on it.
+    pub(super) fn settle_cluster(&mut self) -> bool {
+        let mut busy = false;
+        while let Some(event) = self
+            .cluster
+            .as_mut()
+            .and_then(|cluster| cluster.poll(self.now, &mut self.storage))
+        {
+            busy = true;
+            match event {
+                // Before the broker is registered there are no partitions to keep up to date.
+                ClusterEvent::Changed(change) if self.serves_partitions() => self.apply(change),
+                ClusterEvent::Changed(_) => {}
+                ClusterEvent::Registered => self.on_registered(),
+                ClusterEvent::Reply(to, reply) => {
+                    self.with_frontend(|frontend: &mut Frontend, services| {
+                        frontend.on_reply(services, to, reply);
+                    });
+                }
+                ClusterEvent::Closed => self.on_metadata_closed(),
+                ClusterEvent::Told(event) => self.tell(event),
+                ClusterEvent::Fatal(message) => {
+                    self.fail(message);
+                    return false;
+                }
+            }
+        }
+        busy
+    }
+
+    const fn serves_partitions(&self) -> bool {
+        matches!(self.stage, Stage::Running | Stage::Stopping(_))
+    }
+
+    /// The registration is committed: take up all partitions and serve.
+    fn on_registered(&mut self) {
+        if !matches!(self.stage, Stage::Joining) {
+            return;
+        }
+        self.stage = Stage::Running;
+        let Some(cluster) = self.cluster.as_deref() else {
+            return;
+        };
+        // The marker vouches for one incarnation: the last one that registered (KIP-966).
+        let clean = cluster.was_clean();
+        let settings = cluster.settings.clone();
+        let topics: Vec<(Uuid, i32)> = cluster
+            .image()
+            .topics()
+            .flat_map(|topic| (0..topic.partition_count()).map(|at| (topic.id(), at)))
+            .collect();
+        self.housekeeping = Some(Housekeeping::new(self.now.instant, &settings));
+        for (topic_id, partition_id) in topics {
+            self.add_partition(topic_id, partition_id, clean, false);
+        }
+        if self.found.clean.is_some() {
+            self.tell(Event::CleanShutdown { found: clean });
+        }
+        self.found = crate::logdir::Found::default();
+        self.marks.clear();
+        self.tell(Event::Ready);
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::PartitionCreated {
+                topic_id,
+                partition_id,
+            } => {
+                self.add_partition(topic_id, partition_id, true, true);
+            }
+            Change::PartitionChanged {
+                topic_id,
+                partition_id,
+            } => {
+                self.reassign(topic_id, partition_id);
+            }
+            Change::TopicRemoved(topic) => {
+                let (partitions, mut context) = self.context();
+                partitions.delete_topic(&mut context, topic.name());
+            }
+            Change::Config(resource) => self.apply_config(&resource),
+            Change::None
+            | Change::FeatureLevel(_)
+            | Change::ClusterId
+            | Change::Voters
+            | Change::Broker(_)
+            | Change::TopicCreated(_)
+            | Change::ElrCleared(_) => {}
+        }
+    }
+
+    fn add_partition(&mut self, topic_id: Uuid, partition_id: i32, clean: bool, fresh: bool) {
+        let Some(cluster) = self.cluster.as_deref() else {
+            return;
+        };
+        let Some(topic) = cluster.image().topic_by_id(topic_id) else {
+            return;
+        };
+        let Some(partition) = topic.partition(partition_id) else {
+            return;
+        };
+        if !partition.replicas.contains(&self.config.node_id) {
+            return;
+        }
+        let name = TopicPartition {
+            topic: topic.name().clone(),
+            partition: partition_id,
+        };
+        let assignment = assignment(partition, self.config.node_id);
+        let settings = Arc::new(cluster.topic_settings(topic.name().as_str()));
+        let (recovery_point, log_start) = if fresh { (0, 0) } else { self.marks(&name) };
+        let hint = OpenHint {
+            log_start,
+            recovery_point,
+            clean: clean && !fresh,
+            fresh: Some(topic_id),
+        };
+        let root = self.root.clone();
+        let vouched = clean || fresh;
+        let new = NewPartition {
+            name,
+            topic_id,
+            root,
+            hint,
+            settings,
+            assignment,
+            vouched,
+        };
+        let slot = self.partitions.add(new);
+        if let Some(slot) = slot.filter(|_| !clean) {
+            self.opener.push(slot);
+        }
+    }
+
+    fn reassign(&mut self, topic_id: Uuid, partition_id: i32) {
+        let Some(cluster) = self.cluster.as_deref() else {
+            return;
+        };
+        let Some(topic) = cluster.image().topic_by_id(topic_id) else {
+            return;
+        };
+        let Some(partition) = topic.partition(partition_id) else {
+            return;
+        };
+        let assignment = assignment(partition, self.config.node_id);
+        let Some(slot) = self.partitions.slot(topic.name().as_str(), partition_id) else {
+            return;
+        };
+        let (partitions, mut context) = self.context();
+        partitions.with(&mut context, slot, |partition, log, effects| {
+            partition.assign(log, assignment, effects);
+        });
+    }
+
+    /// A config changed: of one topic, or of the broker and with it of every topic that does not override it.
+    fn apply_config(&mut self, resource: &ConfigResource) {
+        let Some(cluster) = self.cluster.as_deref_mut() else {
+            return;
+        };
+        cluster.refresh_settings();
+        let affected: Vec<_> = self
+            .partitions
+            .iter()
+            .filter(|(_, partition)| {
+                resource.kind != ResourceKind::Topic
+                    || partition.name().topic.as_str() == resource.name
+            })
+            .map(|(slot, partition)| (slot, partition.name().topic.clone()))
+            .collect();
+        for (slot, topic) in affected {
+            let Some(cluster) = self.cluster.as_deref() else {
+                return;
+            };
+            let settings = Arc::new(cluster.topic_settings(topic.as_str()));
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, _, effects| {
+                partition.set_settings(settings, effects);
+            });
+        }
+    }
+}
+
+fn assignment(partition: &PartitionImage, local: NodeId) -> LeaderAssignment {
+    LeaderAssignment {
+        epoch: partition.leader_epoch,
+        leader: (partition.leader != NO_LEADER).then_some(partition.leader),
+        local,
+        replicas: partition.replicas.clone(),
+        isr: partition.isr.clone(),
+    }
+}

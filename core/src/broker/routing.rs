@@ -1,0 +1,138 @@
+//! Inputs to machines, and what machines say to one another.
+
+use super::{Broker, FLUSHER, Input, LOG_DIR, RAFT, Stage, housekeeping::Chore};
+use crate::{
+    event::Event,
+    replication::{Outcome, SlotId},
+    storage::{Completion, Owner, StorageFault},
+};
+
+impl Broker {
+    pub(super) fn route(&mut self, input: Input) {
+        match input {
+            Input::Connected {
+                connection,
+                listener,
+                ..
+            } => {
+                self.frontend.on_connected(connection, listener);
+            }
+            Input::Frame { connection, bytes } => {
+                self.frontend.on_frame(connection, bytes, &mut self.outputs);
+            }
+            Input::Closed { connection } => {
+                self.frontend.on_closed(connection, &mut self.outputs);
+            }
+            // Back-pressure towards a slow reader is the driver's: it stops reading what it cannot answer.
+            Input::Sent { .. } => {}
+            Input::Storage(completion) => self.route_completion(completion),
+            Input::RangeUnreadable { file, fault } => {
+                self.tell(Event::RangeUnreadable { file, fault });
+            }
+            Input::Timeout => self.on_timeout(),
+            Input::Stop => self.stop(),
+        }
+    }
+
+    fn route_completion(&mut self, completion: Completion) {
+        match completion.id.owner {
+            Owner::NOBODY => {}
+            RAFT => self.on_raft_completion(completion),
+            LOG_DIR => self.on_log_dir_completion(completion),
+            FLUSHER => self.on_flushed(completion),
+            owner => {
+                if let Some(slot) = SlotId::of(owner) {
+                    let (partitions, mut context) = self.context();
+                    partitions.on_completion(&mut context, slot, completion);
+                }
+            }
+        }
+    }
+
+    fn on_flushed(&mut self, completion: Completion) {
+        let result = completion.result.map(|_| ());
+        let (partitions, mut context) = self.context();
+        if let Err(fault) = partitions.on_flushed(&mut context, completion.id, result) {
+            let path = self.root.clone();
+            self.give_up_log_dir(path, fault);
+        }
+    }
+
+    /// A failed sync, or a device that fails: which bytes are durable is unknown from now on.
+    pub(super) fn give_up_log_dir(&mut self, path: crate::storage::FilePath, fault: StorageFault) {
+        let message = format!(
+            "the log directory failed ({path}: {fault}); what it acknowledged is safe on disk, what was in flight was not \
+             acknowledged; check the disk and start again"
+        );
+        self.tell(Event::LogDirFailed { path, fault });
+        self.fail(message);
+    }
+
+    fn on_timeout(&mut self) {
+        let (partitions, mut context) = self.context();
+        partitions.on_timeout(&mut context);
+        self.with_frontend(|frontend, services| frontend.on_timeout(services));
+        self.on_raft_timeout();
+        let now = self.now.instant;
+        while let Some(chore) = self
+            .housekeeping
+            .as_mut()
+            .and_then(|chores| chores.pop(now))
+        {
+            match chore {
+                Chore::Retention => self.apply_retention(),
+                Chore::RecoveryPoints => self.checkpoint_recovery_points(),
+                Chore::HighWatermarks => self.checkpoint_high_watermarks(),
+            }
+        }
+    }
+
+    /// Hands outcomes of partitions to the requests that wait for them.
+    pub(super) fn settle_partitions(&mut self) -> bool {
+        let mut busy = false;
+        while let Some(outcome) = self.partitions.poll_outcome() {
+            busy = true;
+            match outcome {
+                Outcome::SyncFailed(path, fault) => return self.give_up(path, fault),
+                Outcome::Closed(slot) => self.on_log_closed(slot),
+                Outcome::Opened(slot) => {
+                    self.opener.finished(slot);
+                    self.with_frontend(|frontend, services| frontend.on_outcome(services, outcome));
+                }
+                Outcome::Moved(_) => {
+                    self.watermarks_moved = true;
+                    self.with_frontend(|frontend, services| frontend.on_outcome(services, outcome));
+                }
+                Outcome::Told(event) => self.tell(event),
+                outcome => {
+                    self.with_frontend(|frontend, services| frontend.on_outcome(services, outcome));
+                }
+            }
+        }
+        busy
+    }
+
+    fn give_up(&mut self, path: crate::storage::FilePath, fault: StorageFault) -> bool {
+        self.give_up_log_dir(path, fault);
+        false
+    }
+
+    /// Starts requests that may start; a broker that is not ready lets them wait.
+    pub(super) fn run_requests(&mut self) -> bool {
+        if !matches!(self.stage, Stage::Running) || !self.frontend.is_runnable() {
+            return false;
+        }
+        self.with_frontend(|frontend, services| frontend.run(services));
+        true
+    }
+
+    /// Opens logs that nobody waits for, a few at a time.
+    pub(super) fn open_more(&mut self) {
+        while let Some(slot) = self.opener.next() {
+            let (partitions, mut context) = self.context();
+            if partitions.open(&mut context, slot) {
+                self.opener.started(slot);
+            }
+        }
+    }
+}

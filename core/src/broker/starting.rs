@@ -1,0 +1,105 @@
+//! From an unread directory to a known identity.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rand_chacha::rand_core::Rng;
+
+use super::{Broker, Marks, Stage};
+use crate::{
+    ids::{Offset, TopicPartition, Uuid},
+    log::checkpoint,
+    logdir::{CheckpointKind, Found, files::MetaProperties},
+    storage::Completion,
+};
+
+impl Broker {
+    pub(super) fn on_log_dir_completion(&mut self, completion: Completion) {
+        let Stage::Reading(startup) = &mut self.stage else {
+            return self.on_checkpoint_completion(completion);
+        };
+        match startup.on_completion(&mut self.storage, completion) {
+            Ok(None) => {}
+            Ok(Some(found)) => self.on_found(found),
+            Err(error) => self.fail(format!("the log directory cannot be used: {error}")),
+        }
+    }
+
+    fn on_found(&mut self, mut found: Found) {
+        let marks = |bytes: &Option<Bytes>| match bytes {
+            Some(bytes) => checkpoint::parse_offsets(bytes),
+            None => Ok(BTreeMap::new()),
+        };
+        let recovery_points = marks(&found.recovery_points);
+        let log_starts = marks(&found.log_starts);
+        let (Ok(recovery_points), Ok(log_starts)) = (recovery_points, log_starts) else {
+            // Without the synced marks nothing tells damage from a torn tail, so nothing may be guessed.
+            return self.fail(
+                "a checkpoint file of the log directory is damaged: restore recovery-point-offset-checkpoint and \
+                 log-start-offset-checkpoint, or remove them to recover every log from its first byte"
+                    .to_owned(),
+            );
+        };
+        for (name, offset) in recovery_points {
+            self.marks_of(name).recovery_point = offset;
+        }
+        for (name, offset) in log_starts {
+            self.marks_of(name).log_start = offset;
+        }
+        found.recovery_points = None;
+        found.log_starts = None;
+        let meta = found.meta.clone();
+        self.found = found;
+        match meta {
+            Some(meta) if meta.node_id == self.config.node_id => self.join(&meta),
+            Some(meta) => self.fail(format!(
+                "the log directory belongs to node {}, but node.id is {}: give this node a directory of its own, or \
+                 the node.id back",
+                meta.node_id, self.config.node_id
+            )),
+            None => self.identify(),
+        }
+    }
+
+    fn marks_of(&mut self, name: TopicPartition) -> &mut Marks {
+        self.marks.entry(name).or_default()
+    }
+
+    /// Gives a new directory its identity.
+    fn identify(&mut self) {
+        let meta = MetaProperties {
+            cluster_id: self.random_id().to_string(),
+            node_id: self.config.node_id,
+            directory_id: self.random_id(),
+        };
+        let content = meta.encode();
+        self.found.meta = Some(meta);
+        self.stage = Stage::Identifying;
+        self.checkpoints
+            .write(&mut self.storage, CheckpointKind::MetaProperties, content);
+    }
+
+    pub(super) fn on_identified(&mut self) {
+        if let Some(meta) = self.found.meta.clone() {
+            self.join(&meta);
+        }
+    }
+
+    /// Draws an id that no name generator would confuse with an option: Kafka's ids never start with a dash.
+    pub(super) fn random_id(&mut self) -> Uuid {
+        loop {
+            let mut bytes = [0; 16];
+            self.rng.fill_bytes(&mut bytes);
+            let id = Uuid::from_random(bytes);
+            if !id.to_string().starts_with('-') {
+                return id;
+            }
+        }
+    }
+
+    /// Returns what the checkpoints know of a log.
+    pub(super) fn marks(&self, name: &TopicPartition) -> (Offset, Offset) {
+        let marks = self.marks.get(name).copied().unwrap_or_default();
+        (marks.recovery_point, marks.log_start)
+    }
+}

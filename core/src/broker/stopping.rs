@@ -1,0 +1,198 @@
+//! The orderly stop: answers, then logs, then checkpoints, then the clean marker, each durable before the next.
+
+use std::collections::BTreeSet;
+
+use super::{Broker, Output, Stage};
+use crate::{
+    event::Event,
+    logdir::{CheckpointKind, files},
+    replication::{PartitionState, SlotId},
+    time::Instant,
+};
+
+/// How long requests that wait for storage may hold up a stop.
+const ANSWERS_MS_MAX: u64 = 5_000;
+
+/// How far the stop is.
+#[derive(Debug)]
+pub(super) enum Stopping {
+    /// Requests that were taken are answered.
+    Answering {
+        /// After this, what is still open is dropped.
+        until: Instant,
+    },
+    /// Logs write their indexes and flush.
+    Closing {
+        /// Logs not closed yet.
+        open: BTreeSet<SlotId>,
+        /// Whether the metadata log is not closed yet.
+        metadata: bool,
+    },
+    /// Checkpoints are written.
+    Checkpointing {
+        /// Files not durable yet.
+        left: Vec<CheckpointKind>,
+    },
+    /// The clean marker is written.
+    Marking,
+    /// All is done.
+    Done,
+}
+
+impl Stopping {
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Answering { until } => Some(*until),
+            Self::Closing { .. } | Self::Checkpointing { .. } | Self::Marking | Self::Done => None,
+        }
+    }
+}
+
+impl Broker {
+    /// Begins the stop. A broker that never got to serve has nothing to put in order.
+    pub(super) fn stop(&mut self) {
+        match self.stage {
+            Stage::Running => {}
+            Stage::Stopping(_) => return,
+            Stage::Reading(_) | Stage::Identifying | Stage::Joining | Stage::Failed => {
+                self.stage = Stage::Failed;
+                return self.outputs.push_back(Output::Stopped);
+            }
+        }
+        self.with_frontend(|frontend, services| frontend.release(services));
+        let until = self.now.instant.plus_millis(ANSWERS_MS_MAX);
+        self.stage = Stage::Stopping(Stopping::Answering { until });
+    }
+
+    /// Takes the next step of the stop if the present one is done.
+    pub(super) fn step_stopping(&mut self) {
+        let now = self.now.instant;
+        let Stage::Stopping(stopping) = &self.stage else {
+            return;
+        };
+        match stopping {
+            Stopping::Answering { until } => {
+                if self.frontend.executing() == 0 || *until <= now {
+                    self.close_logs();
+                }
+            }
+            Stopping::Closing { open, metadata } => {
+                if open.is_empty() && !metadata && self.partitions.is_flushed() {
+                    self.write_last_checkpoints();
+                }
+            }
+            Stopping::Checkpointing { left } => {
+                if left.is_empty() {
+                    self.mark_clean();
+                }
+            }
+            Stopping::Marking | Stopping::Done => {}
+        }
+    }
+
+    fn close_logs(&mut self) {
+        let slots: Vec<SlotId> = self
+            .partitions
+            .iter()
+            .filter(|(_, partition)| partition.state() == PartitionState::Open)
+            .map(|(slot, _)| slot)
+            .collect();
+        let open = slots.iter().copied().collect();
+        self.stage = Stage::Stopping(Stopping::Closing {
+            open,
+            metadata: true,
+        });
+        if let Some(cluster) = &mut self.cluster {
+            cluster.close(self.now, &mut self.storage);
+        }
+        for slot in slots {
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, log, effects| {
+                partition.close(log, effects);
+            });
+        }
+        self.settle_partitions();
+        self.settle_cluster();
+        self.partitions.flush(&mut self.storage);
+    }
+
+    pub(super) fn on_metadata_closed(&mut self) {
+        if let Stage::Stopping(Stopping::Closing { metadata, .. }) = &mut self.stage {
+            *metadata = false;
+        }
+    }
+
+    pub(super) fn on_log_closed(&mut self, slot: SlotId) {
+        if let Stage::Stopping(Stopping::Closing { open, .. }) = &mut self.stage {
+            open.remove(&slot);
+        }
+    }
+
+    fn write_last_checkpoints(&mut self) {
+        let files = [
+            (
+                CheckpointKind::RecoveryPoint,
+                self.recovery_point_checkpoint(),
+            ),
+            (CheckpointKind::LogStart, self.log_start_checkpoint()),
+            (
+                CheckpointKind::HighWatermark,
+                self.high_watermark_checkpoint(),
+            ),
+        ];
+        // An older replacement of the same file must not be the last one.
+        if files
+            .iter()
+            .any(|(kind, _)| self.checkpoints.is_writing(*kind))
+        {
+            return;
+        }
+        let left = files.iter().map(|(kind, _)| *kind).collect();
+        self.stage = Stage::Stopping(Stopping::Checkpointing { left });
+        for (kind, content) in files {
+            self.checkpoints.write(&mut self.storage, kind, content);
+        }
+    }
+
+    pub(super) fn on_stop_file_written(&mut self, written: CheckpointKind) {
+        match &mut self.stage {
+            Stage::Stopping(Stopping::Checkpointing { left }) => {
+                left.retain(|kind| *kind != written);
+            }
+            Stage::Stopping(Stopping::Marking) if written == CheckpointKind::CleanShutdown => {
+                self.tell(Event::CleanShutdown { found: false });
+                self.finish_stop();
+            }
+            _ => {}
+        }
+    }
+
+    /// Vouches for every log, if every log can be vouched for.
+    fn mark_clean(&mut self) {
+        let vouched = self
+            .partitions
+            .iter()
+            .all(|(_, partition)| match partition.state() {
+                PartitionState::Open | PartitionState::Deleted => true,
+                // Never opened: as good as it was found.
+                PartitionState::Closed => partition.is_vouched(),
+                PartitionState::Opening | PartitionState::Offline(_) => false,
+            });
+        let epoch = self
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.broker_epoch());
+        let Some(epoch) = epoch.filter(|_| vouched) else {
+            return self.finish_stop();
+        };
+        self.stage = Stage::Stopping(Stopping::Marking);
+        let content = files::encode_clean_shutdown(epoch);
+        self.checkpoints
+            .write(&mut self.storage, CheckpointKind::CleanShutdown, content);
+    }
+
+    fn finish_stop(&mut self) {
+        self.stage = Stage::Stopping(Stopping::Done);
+        self.outputs.push_back(Output::Stopped);
+    }
+}

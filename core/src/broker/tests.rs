@@ -1,0 +1,463 @@
+//! A whole broker on a disk in memory that does everything at once.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::{
+    batch::{BatchBuilder, Compression, NewRecord},
+    ids::{ConnectionId, NodeId, Uuid},
+    planted::PlantedSet,
+    protocol::{
+        KafkaString,
+        messages::{
+            CreatableTopic, CreateTopicsRequestData, FetchRequestData, ListOffsetsPartition,
+            ListOffsetsRequestData, ListOffsetsTopic, MetadataRequestData, MetadataRequestTopic,
+            ProduceRequestData,
+            wire::{
+                fetch_request::{FetchPartition, FetchTopic},
+                produce_request::{PartitionProduceData, TopicProduceData},
+            },
+        },
+        {decode_response, encode_request},
+    },
+    storage::{
+        Completion, DirEntry, EntryKind, FaultKind, FileId, FileOp, Frame, OpResult, Part,
+        StorageFault,
+    },
+    time::Timestamp,
+};
+
+const CLIENT: ConnectionId = ConnectionId(1);
+
+/// Files by path; survives the broker.
+#[derive(Default)]
+struct Disk {
+    files: BTreeMap<String, Vec<u8>>,
+    dirs: Vec<String>,
+    open: BTreeMap<FileId, String>,
+}
+
+impl Disk {
+    fn perform(&mut self, op: FileOp) -> Result<OpResult, StorageFault> {
+        match op {
+            FileOp::List { dir } => Ok(OpResult::Listing(self.list(dir.relative())?)),
+            FileOp::CreateDir { dir } => {
+                self.dirs.push(dir.relative().to_owned());
+                Ok(OpResult::Done)
+            }
+            FileOp::Open { file, path, create } => {
+                let path = path.relative().to_owned();
+                if !create && !self.files.contains_key(&path) {
+                    return Err(StorageFault::new(FaultKind::NotFound));
+                }
+                let len = self.files.entry(path.clone()).or_default().len() as u64;
+                self.open.insert(file, path);
+                Ok(OpResult::Opened { len })
+            }
+            FileOp::Write { file, at, data } => {
+                let content = self.content(file);
+                let end = at as usize + data.len();
+                content.resize(content.len().max(end), 0);
+                let bytes = [data.head.as_slice(), &data.body].concat();
+                content[at as usize..end].copy_from_slice(&bytes);
+                Ok(OpResult::Done)
+            }
+            FileOp::Read { file, at, len } => {
+                let content = self.content(file);
+                let from = content.len().min(at as usize);
+                let to = content.len().min(from + len as usize);
+                Ok(OpResult::Data(Bytes::copy_from_slice(&content[from..to])))
+            }
+            FileOp::Truncate { file, len } => {
+                self.content(file).resize(len as usize, 0);
+                Ok(OpResult::Done)
+            }
+            FileOp::Rename { from, to } => {
+                self.rename(from.relative(), to.relative());
+                Ok(OpResult::Done)
+            }
+            FileOp::Remove { path } => {
+                let gone = self.files.remove(path.relative());
+                gone.map(|_| OpResult::Done)
+                    .ok_or(StorageFault::new(FaultKind::NotFound))
+            }
+            FileOp::RemoveDir { dir } => {
+                let prefix = format!("{}/", dir.relative());
+                self.files.retain(|path, _| !path.starts_with(&prefix));
+                self.dirs.retain(|path| path != dir.relative());
+                Ok(OpResult::Done)
+            }
+            FileOp::Sync { .. } | FileOp::Close { .. } => Ok(OpResult::Done),
+        }
+    }
+
+    fn content(&mut self, file: FileId) -> &mut Vec<u8> {
+        let path = self.open[&file].clone();
+        self.files.entry(path).or_default()
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<DirEntry>, StorageFault> {
+        if !dir.is_empty() && !self.dirs.iter().any(|known| known == dir) {
+            return Err(StorageFault::new(FaultKind::NotFound));
+        }
+        let prefix = if dir.is_empty() {
+            String::new()
+        } else {
+            format!("{dir}/")
+        };
+        let inside = |path: &str| {
+            let name = path.strip_prefix(&prefix)?;
+            (!name.is_empty() && !name.contains('/')).then(|| name.to_owned())
+        };
+        let files = self.files.iter().filter_map(|(path, content)| {
+            let kind = EntryKind::File {
+                len: content.len() as u64,
+            };
+            Some(DirEntry {
+                name: inside(path)?,
+                kind,
+            })
+        });
+        let dirs = self.dirs.iter().filter_map(|path| {
+            Some(DirEntry {
+                name: inside(path)?,
+                kind: EntryKind::Dir,
+            })
+        });
+        Ok(files.chain(dirs).collect())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        let prefix = format!("{from}/");
+        let moved = |path: &str| match path.strip_prefix(&prefix) {
+            Some(rest) => format!("{to}/{rest}"),
+            None if path == from => to.to_owned(),
+            None => path.to_owned(),
+        };
+        self.files = std::mem::take(&mut self.files)
+            .into_iter()
+            .map(|(path, c)| (moved(&path), c))
+            .collect();
+        self.dirs = self.dirs.iter().map(|path| moved(path)).collect();
+        for path in self.open.values_mut() {
+            *path = moved(path);
+        }
+    }
+}
+
+/// A broker, its disk, and what it said.
+struct Host {
+    broker: Broker,
+    disk: Disk,
+    now: Now,
+    sent: VecDeque<Bytes>,
+    events: Vec<Event>,
+    stopped: bool,
+    correlation_id: i32,
+}
+
+impl Host {
+    fn start(disk: Disk, seed: u8, properties: &[(&str, &str)]) -> Self {
+        let listener = Listener {
+            name: "PLAINTEXT".into(),
+            advertised_host: "localhost".into(),
+            advertised_port: 9092,
+        };
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let config = BrokerConfig {
+            node_id: NodeId(1),
+            listeners: vec![listener],
+            voters: Vec::new(),
+            rack: None,
+            log_dirs: 1,
+            properties: properties.iter().map(own).collect(),
+            planted: PlantedSet::NONE,
+        };
+        let identity = Identity {
+            incarnation: Uuid::from_random([seed; 16]),
+            seed: [seed; 32],
+        };
+        let now = Now {
+            instant: Instant::ORIGIN,
+            wall: Timestamp::from_millis(1_700_000_000_000),
+        };
+        let broker = Broker::new(config, identity, now);
+        let mut host = Self {
+            broker,
+            disk: Disk {
+                open: BTreeMap::new(),
+                ..disk
+            },
+            now,
+            sent: VecDeque::new(),
+            events: Vec::new(),
+            stopped: false,
+            correlation_id: 0,
+        };
+        host.drain();
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 5000));
+        host.handle(Input::Connected {
+            connection: CLIENT,
+            peer,
+            listener: 0,
+        });
+        host
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.broker.handle(self.now, input);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::Storage(op) => {
+                    let result = self.disk.perform(op.op);
+                    let completion = Completion { id: op.id, result };
+                    self.broker.handle(self.now, Input::Storage(completion));
+                }
+                Output::Send { frame, .. } => {
+                    let bytes = self.bytes(frame);
+                    self.sent.push_back(bytes);
+                }
+                Output::Event(event) => self.events.push(event),
+                Output::Stopped => self.stopped = true,
+                Output::Close { .. }
+                | Output::PauseReading { .. }
+                | Output::ResumeReading { .. } => {}
+            }
+        }
+    }
+
+    fn bytes(&mut self, frame: Frame) -> Bytes {
+        let parts = match frame {
+            Frame::Whole(bytes) => return bytes,
+            Frame::Parts(parts) => parts,
+        };
+        let mut whole = Vec::new();
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => whole.extend_from_slice(&bytes),
+                Part::File(range) => {
+                    let content = self.disk.content(range.file);
+                    let from = range.at as usize;
+                    whole.extend_from_slice(&content[from..from + range.len as usize]);
+                }
+            }
+        }
+        Bytes::from(whole)
+    }
+
+    fn ask<R: crate::protocol::ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
+        self.correlation_id += 1;
+        let frame = encode_request(version, self.correlation_id, "test", request).unwrap();
+        self.handle(Input::Frame {
+            connection: CLIENT,
+            bytes: frame.slice(4..),
+        });
+        let answer = self.sent.pop_front().expect("an answer at once");
+        decode_response::<R>(version, &answer.slice(4..)).unwrap().1
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.now.instant = self.now.instant.plus_millis(millis);
+        while self
+            .broker
+            .deadline()
+            .is_some_and(|deadline| deadline <= self.now.instant)
+        {
+            self.handle(Input::Timeout);
+        }
+    }
+
+    fn produce(&mut self, topic: &str, acks: i16, values: &[&str]) -> (i16, i64) {
+        let mut batch = BatchBuilder::new(Compression::None);
+        for value in values {
+            let record = NewRecord {
+                timestamp: 1_700_000_000_000,
+                key: None,
+                value: Some(value.as_bytes()),
+                headers: &[],
+            };
+            batch.append(&record).unwrap();
+        }
+        let partition = PartitionProduceData {
+            index: 0,
+            records: Some(batch.build().unwrap()),
+            ..PartitionProduceData::default()
+        };
+        let topic = TopicProduceData {
+            name: KafkaString::from(topic.to_owned()),
+            partition_data: vec![partition],
+            ..TopicProduceData::default()
+        };
+        let request = ProduceRequestData {
+            acks,
+            timeout_ms: 1000,
+            topic_data: vec![topic],
+            ..ProduceRequestData::default()
+        };
+        let answer = self.ask(9, &request);
+        let partition = &answer.responses[0].partition_responses[0];
+        (partition.error_code, partition.base_offset)
+    }
+
+    fn end_offset(&mut self, topic: &str) -> i64 {
+        let partition = ListOffsetsPartition {
+            partition_index: 0,
+            timestamp: -1,
+            ..ListOffsetsPartition::default()
+        };
+        let topic = ListOffsetsTopic {
+            name: KafkaString::from(topic.to_owned()),
+            partitions: vec![partition],
+            ..ListOffsetsTopic::default()
+        };
+        let request = ListOffsetsRequestData {
+            replica_id: -1,
+            topics: vec![topic],
+            ..ListOffsetsRequestData::default()
+        };
+        self.ask(5, &request).topics[0].partitions[0].offset
+    }
+
+    fn fetch(&mut self, topic: &str, offset: i64) -> Option<Bytes> {
+        let partition = FetchPartition {
+            fetch_offset: offset,
+            partition_max_bytes: 1 << 20,
+            ..FetchPartition::default()
+        };
+        let topic = FetchTopic {
+            topic: KafkaString::from(topic.to_owned()),
+            partitions: vec![partition],
+            ..FetchTopic::default()
+        };
+        let request = FetchRequestData {
+            max_wait_ms: 0,
+            min_bytes: 1,
+            max_bytes: 1 << 20,
+            topics: vec![topic],
+            ..FetchRequestData::default()
+        };
+        self.ask(11, &request).responses[0].partitions[0]
+            .records
+            .clone()
+    }
+
+    fn create(&mut self, topic: &str) {
+        let wanted = CreatableTopic {
+            name: KafkaString::from(topic.to_owned()),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..CreatableTopic::default()
+        };
+        let request = CreateTopicsRequestData {
+            topics: vec![wanted],
+            timeout_ms: 1000,
+            ..CreateTopicsRequestData::default()
+        };
+        let answer = self.ask(5, &request);
+        assert_eq!(answer.topics[0].error_code, 0);
+    }
+
+    fn stop(mut self) -> Disk {
+        self.handle(Input::Stop);
+        assert!(self.stopped, "{:?}", self.broker.stage);
+        self.disk
+    }
+}
+
+#[test]
+fn empty_directory_becomes_a_serving_broker() {
+    let host = Host::start(Disk::default(), 1, &[]);
+    assert!(host.events.contains(&Event::Ready), "{:?}", host.events);
+    assert!(host.disk.files.contains_key("meta.properties"));
+}
+
+#[test]
+fn produced_records_come_back_byte_for_byte_and_after_a_clean_restart_too() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    assert_eq!(host.produce("orders", -1, &["a", "b"]), (0, 0));
+    assert_eq!(host.produce("orders", 1, &["c"]), (0, 2));
+    assert_eq!(host.end_offset("orders"), 3);
+    let before = host.fetch("orders", 0).unwrap();
+    let disk = host.stop();
+    assert!(disk.files.contains_key(".kafka_cleanshutdown"));
+    let mut host = Host::start(disk, 2, &[]);
+    assert!(
+        !host.disk.files.contains_key(".kafka_cleanshutdown"),
+        "removed before the first write"
+    );
+    assert!(
+        host.events.contains(&Event::CleanShutdown { found: true }),
+        "{:?}",
+        host.events
+    );
+    assert_eq!(host.end_offset("orders"), 3);
+    assert_eq!(host.fetch("orders", 0).unwrap(), before);
+    assert_eq!(host.produce("orders", -1, &["d"]), (0, 3));
+}
+
+#[test]
+fn killed_process_recovers_what_it_acknowledged() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    assert_eq!(host.produce("orders", 1, &["a", "b"]), (0, 0));
+    let mut host = Host::start(host.disk, 2, &[]);
+    assert_eq!(host.end_offset("orders"), 2);
+    assert_eq!(host.produce("orders", 1, &["c"]), (0, 2));
+}
+
+#[test]
+fn metadata_request_creates_a_missing_topic_and_answers_with_its_leader() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    let topic = MetadataRequestTopic {
+        name: Some(KafkaString::from("fresh".to_owned())),
+        ..MetadataRequestTopic::default()
+    };
+    let request = MetadataRequestData {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: true,
+        ..MetadataRequestData::default()
+    };
+    let answer = host.ask(8, &request);
+    assert_eq!(answer.topics[0].error_code, 0);
+    assert_eq!(answer.topics[0].partitions[0].leader_id, 1);
+    assert_eq!(answer.brokers[0].port, 9092);
+    let request = MetadataRequestData {
+        allow_auto_topic_creation: false,
+        ..request
+    };
+    let request = MetadataRequestData {
+        topics: request.topics.map(|mut topics| {
+            topics[0].name = Some(KafkaString::from("absent".to_owned()));
+            topics
+        }),
+        ..request
+    };
+    assert_eq!(host.ask(8, &request).topics[0].error_code, 3);
+}
+
+#[test]
+fn heartbeats_keep_a_lone_broker_unfenced_for_ever() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    for _ in 0..60 {
+        host.wait(1_000);
+    }
+    // Even if the whole process slept longer than its session.
+    host.wait(60_000);
+    assert_eq!(host.produce("orders", -1, &["a"]), (0, 0));
+    let epochs: Vec<_> = host
+        .broker
+        .probe()
+        .partitions
+        .iter()
+        .map(|p| p.leader_epoch)
+        .collect();
+    assert_eq!(epochs, [Some(crate::ids::Epoch(0))]);
+}

@@ -1,0 +1,246 @@
+//! ListOffsets: offsets by time, and by their role in the log.
+
+use std::collections::BTreeMap;
+
+use super::{Call, Frontend, Services, TopicRef};
+use crate::{
+    log::{FoundOffset, LookupOutcome, LookupTarget, ReadError, ReadId},
+    protocol::{
+        ErrorCode,
+        messages::{
+            ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequestData,
+            ListOffsetsResponseData, ListOffsetsTopicResponse,
+        },
+    },
+    replication::{Partition, SlotId},
+};
+
+/// Special values of a wanted timestamp (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023).
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// Versions from which a special timestamp may be asked for.
+const MAX_TIMESTAMP_SINCE: i16 = 7;
+const EARLIEST_LOCAL_SINCE: i16 = 8;
+const LATEST_TIERED_SINCE: i16 = 9;
+const EARLIEST_PENDING_UPLOAD_SINCE: i16 = 11;
+
+#[derive(Debug)]
+struct Pending {
+    call: Call,
+    response: ListOffsetsResponseData,
+    waiting: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lookup {
+    request: u64,
+    topic: usize,
+    partition: usize,
+    slot: SlotId,
+}
+
+/// All look-ups that wait for the disk.
+#[derive(Debug, Default)]
+pub(super) struct PendingLookups {
+    pending: BTreeMap<u64, Pending>,
+    lookups: BTreeMap<ReadId, Lookup>,
+    next_request: u64,
+    next_lookup: u64,
+}
+
+/// Look-ups and fetches share the logs' numbering of reads; this half is theirs.
+const FIRST_LOOKUP: u64 = 1 << 63;
+
+/// Executes a ListOffsets request whose partitions' logs are all open, or cannot be opened.
+pub(super) fn execute(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    request: ListOffsetsRequestData,
+) {
+    frontend.lookups.next_request += 1;
+    let id = frontend.lookups.next_request;
+    let mut response = ListOffsetsResponseData::default();
+    let mut waiting = 0;
+    for (topic_at, topic) in request.topics.iter().enumerate() {
+        let name = TopicRef::Name(topic.name.as_str());
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (partition_at, wanted) in topic.partitions.iter().enumerate() {
+            let place = |slot| Lookup {
+                request: id,
+                topic: topic_at,
+                partition: partition_at,
+                slot,
+            };
+            let mut answer = ListOffsetsPartitionResponse {
+                partition_index: wanted.partition_index,
+                ..ListOffsetsPartitionResponse::default()
+            };
+            let repeated = topic
+                .partitions
+                .iter()
+                .filter(|other| other.partition_index == wanted.partition_index)
+                .count()
+                > 1;
+            let found = if repeated {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                look_up(frontend, services, call, &name, wanted, place)
+            };
+            match found {
+                Ok(Some(found)) => fill(&mut answer, found),
+                Ok(None) => waiting += 1,
+                Err(code) => answer.error_code = code.code(),
+            }
+            partitions.push(answer);
+        }
+        let answer = ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions,
+            ..ListOffsetsTopicResponse::default()
+        };
+        response.topics.push(answer);
+    }
+    if waiting == 0 {
+        return frontend.answer(services, call, response);
+    }
+    frontend.lookups.pending.insert(
+        id,
+        Pending {
+            call,
+            response,
+            waiting,
+        },
+    );
+}
+
+/// Looks one partition up; `None` if the disk is needed.
+fn look_up(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    name: &TopicRef<'_>,
+    wanted: &ListOffsetsPartition,
+    place: impl FnOnce(SlotId) -> Lookup,
+) -> Result<Option<FoundOffset>, ErrorCode> {
+    let slot = services.slot(name, wanted.partition_index)?;
+    let (partitions, mut context) = services.partitions();
+    let partition = partitions
+        .get(slot)
+        .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let epoch = partition
+        .leader_epoch()
+        .ok_or_else(|| super::unavailable(partition))?;
+    super::check_epoch(epoch, wanted.current_leader_epoch)?;
+    let Some(target) = target(wanted.timestamp, call.version)? else {
+        return Ok(Some(NOTHING));
+    };
+    if target == LookupTarget::Latest {
+        // What consumers may read, not what the log holds.
+        let offset = partition.high_watermark();
+        return Ok(Some(FoundOffset {
+            offset,
+            timestamp: -1,
+            epoch: Some(epoch),
+        }));
+    }
+    frontend.lookups.next_lookup += 1;
+    let id = ReadId(FIRST_LOOKUP + frontend.lookups.next_lookup);
+    match partitions.look_up(&mut context, slot, id, target) {
+        Some(LookupOutcome::Ready(found)) => Ok(Some(visible(partitions.get(slot), found))),
+        Some(LookupOutcome::Failed(error)) => Err(failed(error)),
+        Some(LookupOutcome::Pending) => {
+            frontend.lookups.lookups.insert(id, place(slot));
+            Ok(None)
+        }
+        None => Err(ErrorCode::NotLeaderOrFollower),
+    }
+}
+
+/// Takes the result of a look-up that needed the disk.
+pub(super) fn on_found(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    id: ReadId,
+    result: Result<Option<FoundOffset>, ReadError>,
+) {
+    let Some(lookup) = frontend.lookups.lookups.remove(&id) else {
+        return;
+    };
+    let Some(pending) = frontend.lookups.pending.get_mut(&lookup.request) else {
+        return;
+    };
+    let place = pending
+        .response
+        .topics
+        .get_mut(lookup.topic)
+        .and_then(|topic| topic.partitions.get_mut(lookup.partition));
+    if let Some(place) = place {
+        match result {
+            Ok(found) => fill(place, visible(services.partitions.get(lookup.slot), found)),
+            Err(error) => place.error_code = failed(error).code(),
+        }
+    }
+    pending.waiting -= 1;
+    if pending.waiting == 0
+        && let Some(done) = frontend.lookups.pending.remove(&lookup.request)
+    {
+        frontend.answer(services, done.call, done.response);
+    }
+}
+
+/// "There is no such offset": not an error (KIP-79).
+const NOTHING: FoundOffset = FoundOffset {
+    offset: -1,
+    timestamp: -1,
+    epoch: None,
+};
+
+/// Hides what consumers cannot read yet.
+fn visible(partition: Option<&Partition>, found: Option<FoundOffset>) -> FoundOffset {
+    let readable = partition.map_or(0, Partition::high_watermark);
+    found
+        .filter(|found| found.offset < readable || found.timestamp < 0)
+        .unwrap_or(NOTHING)
+}
+
+fn fill(answer: &mut ListOffsetsPartitionResponse, found: FoundOffset) {
+    answer.offset = found.offset;
+    answer.timestamp = found.timestamp;
+    answer.leader_epoch = found.epoch.map_or(-1, |epoch| epoch.0);
+}
+
+fn failed(error: ReadError) -> ErrorCode {
+    match error {
+        ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        ReadError::NotOpen => ErrorCode::NotLeaderOrFollower,
+        ReadError::Offline => ErrorCode::KafkaStorageError,
+        ReadError::Unreadable => ErrorCode::CorruptMessage,
+    }
+}
+
+/// Reads the wanted timestamp; `None` where nothing can be found without tiered storage.
+fn target(timestamp: i64, version: i16) -> Result<Option<LookupTarget>, ErrorCode> {
+    let since = |first: i16, target| {
+        if version >= first {
+            Ok(target)
+        } else {
+            Err(ErrorCode::UnsupportedVersion)
+        }
+    };
+    match timestamp {
+        LATEST => Ok(Some(LookupTarget::Latest)),
+        EARLIEST => Ok(Some(LookupTarget::Earliest)),
+        MAX_TIMESTAMP => since(MAX_TIMESTAMP_SINCE, Some(LookupTarget::MaxTimestamp)),
+        EARLIEST_LOCAL => since(EARLIEST_LOCAL_SINCE, Some(LookupTarget::Earliest)),
+        LATEST_TIERED => since(LATEST_TIERED_SINCE, None),
+        EARLIEST_PENDING_UPLOAD => since(EARLIEST_PENDING_UPLOAD_SINCE, None),
+        time if time < 0 => Err(ErrorCode::UnsupportedVersion),
+        time => Ok(Some(LookupTarget::Timestamp(time))),
+    }
+}
