@@ -3,6 +3,7 @@
 //! It decides nothing that could lose data: every decision is the core's, which the simulator drives as well. Read
 //! [`shard`] first, the loop that owns a machine and its sockets, then [`files`], which performs its file operations.
 
+pub mod cli;
 mod clock;
 pub mod config;
 pub mod files;

@@ -100,7 +100,7 @@ pub fn log(event: &Event) {
             tracing::info!("found the mark of a clean shutdown")
         }
         Event::CleanShutdown { found: false } => {
-            tracing::info!("no usable mark of a clean shutdown")
+            tracing::info!("marked the shutdown as clean")
         }
         Event::Fatal { message } => tracing::error!("cannot go on: {message}"),
         other => tracing::info!(?other, "event"),

@@ -1,2 +1,7 @@
-//! Placeholder.
-fn main() {}
+//! The `seedlog` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    seedlog::cli::main()
+}

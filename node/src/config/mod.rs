@@ -27,6 +27,7 @@ mod listeners;
 mod quorum;
 mod unsupported;
 
+pub(crate) use listeners::split_host_port;
 pub use listeners::{BindError, ListenerConfig};
 
 /// Everything a node needs to know to start.

@@ -1,0 +1,86 @@
+//! The command line.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+use crate::config::split_host_port;
+
+mod dev;
+mod start;
+
+/// A Kafka-compatible replicated log in one small binary.
+///
+/// Try it: run `seedlog dev`, wait for its `ready` line, and connect any Kafka client to the address there.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a broker for development, with no configuration at all
+    ///
+    /// Prints `ready bootstrap=HOST:PORT` when clients can connect; logs go to standard error. Ctrl-C stops it in good order;
+    /// what was produced is there again at the next start.
+    Dev(DevArgs),
+    /// Run a broker with Kafka's configuration file
+    ///
+    /// No format step is needed. Settings that Kafka does not know are reported with the name that may have been meant; settings
+    /// that this release does not support are refused when ignoring them would be dangerous.
+    Start(StartArgs),
+}
+
+/// Options of `seedlog dev`.
+#[derive(Debug, clap::Args)]
+pub struct DevArgs {
+    /// Where to listen; port 0 lets the system choose one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = listen_address)]
+    listen: String,
+    /// Where to keep the data; remove the folder to start afresh
+    #[arg(long, value_name = "DIR", default_value = "seedlog-data", value_parser = data_folder)]
+    data: String,
+}
+
+/// Options of `seedlog start`.
+#[derive(Debug, clap::Args)]
+pub struct StartArgs {
+    /// The configuration file, with Kafka's property names
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// A setting that wins over the file; may be given several times
+    #[arg(long = "override", value_name = "NAME=VALUE")]
+    overrides: Vec<String>,
+}
+
+/// Checks the form of an address to listen on.
+fn listen_address(text: &str) -> Result<String, &'static str> {
+    match split_host_port(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => {
+            Err("expected HOST:PORT, for example 127.0.0.1:9092, or 127.0.0.1:0 for any free port")
+        }
+    }
+}
+
+/// Checks that the name of a folder can be the value of `log.dirs`.
+fn data_folder(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    if text.is_empty() || text.contains(',') {
+        return Err(
+            "expected the name of one folder; a comma would separate several in Kafka's log.dirs",
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Dev(args) => dev::run(&args),
+        Command::Start(args) => start::run(&args),
+    }
+}
