@@ -111,7 +111,12 @@ fn compare_all(options: &Options) -> Result<bool, String> {
     if complete && !options.against_kafka {
         report.usage(&known.usage());
     }
-    Ok(report.finish(&stale))
+    let well = report.finish(&stale);
+    if well {
+        // Kept otherwise: the brokers' logs may explain a difference.
+        let _left_over = std::fs::remove_dir_all(work_folder());
+    }
+    Ok(well)
 }
 
 /// Runs one case against one broker. Both get topic names of the same length, and none is used twice.
@@ -131,7 +136,7 @@ fn transcript(
 /// Where Kafka's jars and schemas are, fetched by Maven on first use.
 fn kafka_distribution(root: &Path) -> Result<PathBuf, String> {
     let script = root.join("../.ci/kafka-jars");
-    let folder = work_folder().join("../kafka-4.3.1");
+    let folder = target_folder().join("../kafka-4.3.1");
     let output = Command::new(&script)
         .arg(&folder)
         .stderr(Stdio::inherit())
@@ -144,12 +149,17 @@ fn kafka_distribution(root: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn work_folder() -> PathBuf {
+fn target_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// Where the brokers of this run keep their settings, data and logs.
+fn work_folder() -> PathBuf {
+    target_folder().join(format!("differential-{}", std::process::id()))
+}
+
 fn start(options: &Options, distribution: &Path) -> Result<[Box<dyn Target>; 2], String> {
-    let work = work_folder().join(format!("differential-{}", std::process::id()));
+    let work = work_folder();
     let running = |name: &str, address: &String| -> Result<Box<dyn Target>, String> {
         let address = address.parse().map_err(|e| format!("{address}: {e}"))?;
         Ok(Box::new(Running {

@@ -2,24 +2,8 @@
 
 use serde_json::json;
 
-use super::Cases;
+use super::{APIS, Cases};
 use crate::connection::framed;
-
-/// The APIs of this suite.
-const APIS: [&str; 12] = [
-    "ApiVersions",
-    "CreatePartitions",
-    "CreateTopics",
-    "DeleteRecords",
-    "DeleteTopics",
-    "DescribeCluster",
-    "DescribeConfigs",
-    "Fetch",
-    "IncrementalAlterConfigs",
-    "ListOffsets",
-    "Metadata",
-    "Produce",
-];
 
 pub(crate) fn add(cases: &mut Cases<'_>) {
     sizes(cases);

@@ -22,11 +22,27 @@ mod produce;
 mod produce_batches;
 mod produce_limits;
 
-use std::ops::RangeInclusive;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use serde_json::{Value, json};
 
 use crate::{run::Run, schema::Schemas};
+
+/// The APIs of this suite.
+const APIS: [&str; 12] = [
+    "ApiVersions",
+    "CreatePartitions",
+    "CreateTopics",
+    "DeleteRecords",
+    "DeleteTopics",
+    "DescribeCluster",
+    "DescribeConfigs",
+    "Fetch",
+    "IncrementalAlterConfigs",
+    "ListOffsets",
+    "Metadata",
+    "Produce",
+];
 
 /// A named script; the name is a claim with the API and version in front.
 pub(crate) struct Case {
@@ -64,6 +80,7 @@ pub(crate) fn all(schemas: &Schemas) -> Vec<Case> {
     fetch_sessions::add(&mut cases);
     list_offsets::add(&mut cases);
     delete_records::add(&mut cases);
+    cases.check();
     cases.list
 }
 
@@ -107,6 +124,18 @@ impl Cases<'_> {
     ) {
         let valid = self.schemas.api(api).request.valid.clone();
         self.versions(api, valid, claim, script);
+    }
+
+    /// Each name stands for one case, and each version of each API has one.
+    fn check(&self) {
+        let names: BTreeSet<_> = self.list.iter().map(|case| &case.name).collect();
+        assert_eq!(names.len(), self.list.len(), "two cases have the same name");
+        for api in APIS {
+            for version in self.valid(api) {
+                let covers = |case: &Case| case.api == api && case.version == version;
+                assert!(self.list.iter().any(covers), "{api} v{version} has no case");
+            }
+        }
     }
 
     /// The valid versions of an API.
