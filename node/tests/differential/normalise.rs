@@ -137,6 +137,7 @@ impl Names {
     fn number(&self, field: &str, number: Option<i64>) -> Option<Value> {
         match (field, number?) {
             ("port", port) if port == i64::from(self.address.port()) => Some("<port>".into()),
+            ("finalizedFeaturesEpoch", epoch) if epoch >= 0 => Some("<epoch>".into()),
             ("sessionId", id) if id != 0 => Some("<session>".into()),
             ("logAppendTimeMs", time) if time > 0 => Some("<now>".into()),
             _ => None,

@@ -19,7 +19,7 @@ use crate::{
 /// How long an answer may take at all.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long an answer may take to a request that may get none.
-const PATIENCE_FOR_ODDITIES: Duration = Duration::from_secs(2);
+const PATIENCE_FOR_ODDITIES: Duration = Duration::from_secs(3);
 /// How long a broker is watched before it counts as silent.
 const SILENCE: Duration = Duration::from_millis(500);
 /// How long set-up waits for a change to reach the broker's own view.
