@@ -205,6 +205,10 @@ fn keyed(items: Vec<Value>) -> Value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
+        if let Some(partitions) = map.get(&name).and_then(|first| merged(first, &item)) {
+            map.insert(name, partitions);
+            continue;
+        }
         let again = (2..).map(|n| format!("{name}#{n}"));
         let free = std::iter::once(name.clone())
             .chain(again)
@@ -212,6 +216,24 @@ fn keyed(items: Vec<Value>) -> Value {
         map.insert(free.expect("an endless list of names"), item);
     }
     map.into()
+}
+
+/// Two entries for one topic as one, if they have no partition in common: how partitions are grouped is left open.
+fn merged(first: &Value, second: &Value) -> Option<Value> {
+    let field = ["partitions", "partitionResponses"]
+        .into_iter()
+        .find(|field| first[field].is_object() && second[field].is_object())?;
+    let mut whole = first.clone();
+    let partitions = whole[field].as_object_mut()?;
+    for (index, partition) in second[field].as_object()? {
+        if partitions
+            .insert(index.clone(), partition.clone())
+            .is_some()
+        {
+            return None;
+        }
+    }
+    Some(whole)
 }
 
 fn usable(key: &Value) -> bool {

@@ -229,15 +229,21 @@ fn waiting(cases: &mut Cases<'_>) {
     cases.one(API, 12, "too_little_to_read_waits", move |run| {
         timed(run, &[(0, 0, ALL)], 100_000, 400)
     });
-    cases.one(API, 12, "too_little_within_limits_waits", move |run| {
-        timed(run, &[(0, 0, 100)], 100_000, 400)
-    });
-    cases.one(API, 12, "error_does_not_wait", move |run| {
+    cases.one(
+        API,
+        12,
+        "too_little_within_the_limit_of_the_partition",
+        move |run| timed(run, &[(0, 0, 100)], 100_000, 400),
+    );
+    cases.one(API, 12, "error_beside_an_empty_partition", move |run| {
         timed(run, &[(1, 0, ALL), (0, 99, ALL)], 1, 400)
     });
-    cases.one(API, 12, "unknown_partition_does_not_wait", move |run| {
-        timed(run, &[(1, 0, ALL), (7, 0, ALL)], 1, 400)
-    });
+    cases.one(
+        API,
+        12,
+        "unknown_partition_beside_an_empty_one",
+        move |run| timed(run, &[(1, 0, ALL), (7, 0, ALL)], 1, 400),
+    );
     cases.one(API, 12, "wait_of_zero_does_not_wait", move |run| {
         timed(run, &[(0, 9, ALL)], 1, 0)
     });
