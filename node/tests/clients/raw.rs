@@ -1,0 +1,526 @@
+//! Kafka's protocol by hand, on one blocking socket: independent of the broker's own code, and of any client's.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// An answer for one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    pub(crate) error: i16,
+    pub(crate) high_watermark: i64,
+    pub(crate) log_start: i64,
+    pub(crate) records: Vec<u8>,
+}
+
+/// A connection that sends requests of versions without compact types.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    correlation: i32,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(Self {
+            stream,
+            correlation: 0,
+        })
+    }
+
+    /// Sends a request and hands back its correlation id.
+    pub(crate) fn send(&mut self, api: i16, version: i16, body: &[u8]) -> io::Result<i32> {
+        self.correlation += 1;
+        let mut frame = Output::default();
+        frame
+            .i16(api)
+            .i16(version)
+            .i32(self.correlation)
+            .text("raw");
+        frame.bytes.extend(body);
+        let size = i32::try_from(frame.bytes.len())
+            .expect("a small request")
+            .to_be_bytes();
+        self.stream
+            .write_all(&[&size, frame.bytes.as_slice()].concat())?;
+        Ok(self.correlation)
+    }
+
+    /// Waits for the next answer: its correlation id and body.
+    pub(crate) fn receive(&mut self) -> io::Result<(i32, Vec<u8>)> {
+        let mut head = [0; 8];
+        self.stream.read_exact(&mut head)?;
+        let (size, correlation) = head.split_at(4);
+        let size = u32::from_be_bytes(size.try_into().expect("four bytes"));
+        let mut body = vec![
+            0;
+            usize::try_from(size)
+                .expect("a size")
+                .checked_sub(4)
+                .expect("room for the id")
+        ];
+        self.stream.read_exact(&mut body)?;
+        Ok((
+            i32::from_be_bytes(correlation.try_into().expect("four bytes")),
+            body,
+        ))
+    }
+
+    fn ask(&mut self, api: i16, version: i16, body: &Output) -> io::Result<Vec<u8>> {
+        let sent = self.send(api, version, &body.bytes)?;
+        let (answered, body) = self.receive()?;
+        assert_eq!(answered, sent, "answers keep the order of requests");
+        Ok(body)
+    }
+
+    /// Whether the broker knows itself yet.
+    pub(crate) fn has_broker(&mut self) -> bool {
+        self.ask(3, 1, Output::default().i32(0))
+            .is_ok_and(|answer| Input::of(&answer).i32() > 0)
+    }
+
+    /// The names of all topics.
+    pub(crate) fn topics(&mut self) -> io::Result<Vec<String>> {
+        let answer = self.ask(3, 1, Output::default().i32(-1))?;
+        let mut input = Input::of(&answer);
+        for _broker in 0..input.i32() {
+            let (_id, _host, _port, _rack) = (input.i32(), input.text(), input.i32(), input.text());
+        }
+        let _controller = input.i32();
+        let mut names = Vec::new();
+        for _topic in 0..input.i32() {
+            assert_eq!(input.i16(), 0, "each topic has its metadata");
+            names.push(input.text().expect("a topic has a name"));
+            let _internal = input.take(1);
+            for _partition in 0..input.i32() {
+                let (_error, _index, _leader) = (input.i16(), input.i32(), input.i32());
+                for _list in ["replicas", "in sync"] {
+                    let count = input.i32();
+                    (0..count).for_each(|_| _ = input.i32());
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Creates a topic; the answer is Kafka's error code.
+    pub(crate) fn create_topic(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> io::Result<i16> {
+        let mut body = Output::default();
+        body.i32(1).text(topic).i32(partitions).i16(1).i32(0);
+        body.i32(count(configs.len()));
+        for (name, value) in configs {
+            body.text(name).text(value);
+        }
+        body.i32(30_000).bytes.push(0);
+        let answer = self.ask(19, 2, &body)?;
+        let mut input = Input::of(&answer);
+        let (_throttle, _topics, _name) = (input.i32(), input.i32(), input.text());
+        Ok(input.i16())
+    }
+
+    /// Sends batches to partitions of a topic, and does not wait.
+    pub(crate) fn send_produce(
+        &mut self,
+        topic: &str,
+        acks: i16,
+        batches: &[(i32, Vec<u8>)],
+    ) -> io::Result<i32> {
+        let mut body = Output::default();
+        body.i16(-1)
+            .i16(acks)
+            .i32(30_000)
+            .i32(1)
+            .text(topic)
+            .i32(count(batches.len()));
+        for (partition, records) in batches {
+            body.i32(*partition)
+                .i32(count(records.len()))
+                .bytes
+                .extend(records);
+        }
+        self.send(0, 7, &body.bytes)
+    }
+
+    /// Sends batches and waits: for each partition its error code and base offset.
+    pub(crate) fn produce(
+        &mut self,
+        topic: &str,
+        acks: i16,
+        batches: &[(i32, Vec<u8>)],
+    ) -> io::Result<Vec<Produced>> {
+        let sent = self.send_produce(topic, acks, batches)?;
+        let (answered, body) = self.receive()?;
+        assert_eq!(answered, sent, "answers keep the order of requests");
+        Ok(produced(&body))
+    }
+
+    /// Fetches from one partition, without a session.
+    pub(crate) fn fetch(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        max_wait_ms: i32,
+    ) -> io::Result<Fetched> {
+        let mut body = Output::default();
+        body.i32(-1)
+            .i32(max_wait_ms)
+            .i32(1)
+            .i32(FETCH_BYTES)
+            .bytes
+            .push(0);
+        body.i32(0).i32(-1).i32(1).text(topic).i32(1);
+        body.i32(partition)
+            .i32(-1)
+            .i64(offset)
+            .i64(-1)
+            .i32(FETCH_BYTES);
+        body.i32(0).text("");
+        let answer = self.ask(1, 11, &body)?;
+        let mut input = Input::of(&answer);
+        let (_throttle, error, _session) = (input.i32(), input.i16(), input.i32());
+        assert_eq!(error, 0, "an error of the whole fetch");
+        assert_eq!(input.i32(), 1, "one topic was asked for");
+        let (_name, _partitions, index, error) =
+            (input.text(), input.i32(), input.i32(), input.i16());
+        assert_eq!(index, partition);
+        let (high_watermark, _stable, log_start) = (input.i64(), input.i64(), input.i64());
+        for _aborted in 0..input.i32() {
+            let _producer_and_offset = (input.i64(), input.i64());
+        }
+        let _preferred = input.i32();
+        let size = input.i32();
+        let records = input.take(usize::try_from(size).unwrap_or(0)).to_vec();
+        Ok(Fetched {
+            error,
+            high_watermark,
+            log_start,
+            records,
+        })
+    }
+
+    /// All batches of a partition from an offset to its high watermark.
+    pub(crate) fn read_all(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        from: i64,
+    ) -> io::Result<Vec<Batch>> {
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut next = from;
+        loop {
+            let fetched = self.fetch(topic, partition, next, 0)?;
+            assert_eq!(
+                fetched.error, 0,
+                "{topic}-{partition} is readable at {next}"
+            );
+            let got = Batch::split(&fetched.records);
+            let Some(last) = got.last() else {
+                assert_eq!(
+                    next, fetched.high_watermark,
+                    "{topic}-{partition} has nothing below its high watermark"
+                );
+                return Ok(batches);
+            };
+            next = last.next_offset();
+            batches.extend(got);
+        }
+    }
+
+    /// Asks for the offset at a time: error code, timestamp and offset.
+    pub(crate) fn offset_at(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        time: i64,
+    ) -> io::Result<(i16, i64, i64)> {
+        let mut body = Output::default();
+        body.i32(-1)
+            .i32(1)
+            .text(topic)
+            .i32(1)
+            .i32(partition)
+            .i64(time);
+        let answer = self.ask(2, 1, &body)?;
+        let mut input = Input::of(&answer);
+        let (_topics, _name, _partitions, _index) =
+            (input.i32(), input.text(), input.i32(), input.i32());
+        Ok((input.i16(), input.i64(), input.i64()))
+    }
+
+    /// Deletes the records below an offset; the answer is the new start and Kafka's error code.
+    pub(crate) fn delete_records(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> io::Result<(i64, i16)> {
+        let mut body = Output::default();
+        body.i32(1)
+            .text(topic)
+            .i32(1)
+            .i32(partition)
+            .i64(offset)
+            .i32(30_000);
+        let answer = self.ask(21, 0, &body)?;
+        let mut input = Input::of(&answer);
+        let (_throttle, _topics, _name, _partitions) =
+            (input.i32(), input.i32(), input.text(), input.i32());
+        let _index = input.i32();
+        Ok((input.i64(), input.i16()))
+    }
+}
+
+const FETCH_BYTES: i32 = 32 << 20;
+
+/// What a broker said about a produced batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Produced {
+    pub(crate) partition: i32,
+    pub(crate) error: i16,
+    pub(crate) base_offset: i64,
+}
+
+/// Reads the body of an answer to [`Connection::send_produce`].
+pub(crate) fn produced(body: &[u8]) -> Vec<Produced> {
+    let mut input = Input::of(body);
+    let mut out = Vec::new();
+    for _topic in 0..input.i32() {
+        let _name = input.text();
+        for _partition in 0..input.i32() {
+            out.push(Produced {
+                partition: input.i32(),
+                error: input.i16(),
+                base_offset: input.i64(),
+            });
+            let _append_time_and_log_start = (input.i64(), input.i64());
+        }
+    }
+    out
+}
+
+/// A record batch as it stands on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Makes an uncompressed batch without keys; each value is one record, and all share a timestamp.
+    pub(crate) fn of(values: &[Vec<u8>], timestamp: i64) -> Self {
+        let last = i32::try_from(values.len()).expect("few records") - 1;
+        let mut checked = Output::default();
+        checked
+            .i16(0)
+            .i32(last)
+            .i64(timestamp)
+            .i64(timestamp)
+            .i64(-1)
+            .i16(-1)
+            .i32(-1)
+            .i32(last + 1);
+        for (delta, value) in values.iter().enumerate() {
+            // Attributes, timestamp delta, offset delta, no key, the value, no headers.
+            let mut record = Output::default();
+            record.bytes.extend([0, 0]);
+            record
+                .varint(count(delta).into())
+                .varint(-1)
+                .varint(count(value.len()).into());
+            record.bytes.extend(value);
+            record.bytes.push(0);
+            checked.varint(count(record.bytes.len()).into());
+            checked.bytes.extend(record.bytes);
+        }
+        let mut out = Output::default();
+        out.i64(0)
+            .i32(count(checked.bytes.len() + 9))
+            .i32(-1)
+            .bytes
+            .push(2);
+        out.bytes
+            .extend(crc32c::crc32c(&checked.bytes).to_be_bytes());
+        out.bytes.extend(checked.bytes);
+        Self { bytes: out.bytes }
+    }
+
+    /// Cuts records into batches; a partial one at the end is left out.
+    pub(crate) fn split(mut records: &[u8]) -> Vec<Self> {
+        let mut out = Vec::new();
+        while let Some(length) = records.get(8..12) {
+            let length = u32::from_be_bytes(length.try_into().expect("four bytes"));
+            let size = usize::try_from(length).expect("a size") + 12;
+            let Some((batch, rest)) = records.split_at_checked(size) else {
+                break;
+            };
+            out.push(Self {
+                bytes: batch.to_vec(),
+            });
+            records = rest;
+        }
+        out
+    }
+
+    /// What a broker must keep as the producer wrote it.
+    pub(crate) fn from_magic_on(&self) -> &[u8] {
+        &self.bytes[16..]
+    }
+
+    pub(crate) fn base_offset(&self) -> i64 {
+        Input::of(&self.bytes).i64()
+    }
+
+    /// The offset after the batch's last record.
+    pub(crate) fn next_offset(&self) -> i64 {
+        self.base_offset() + i64::from(Input::of(&self.bytes[23..]).i32()) + 1
+    }
+
+    /// The codec's name.
+    pub(crate) fn codec(&self) -> &'static str {
+        ["none", "gzip", "snappy", "lz4", "zstd", "5?", "6?", "7?"][usize::from(self.bytes[22] & 7)]
+    }
+
+    /// The values of an uncompressed batch; the checksum is checked.
+    pub(crate) fn values(&self) -> Vec<Vec<u8>> {
+        assert_eq!(self.codec(), "none");
+        let crc = u32::from_be_bytes(self.bytes[17..21].try_into().expect("four bytes"));
+        assert_eq!(
+            crc32c::crc32c(&self.bytes[21..]),
+            crc,
+            "the batch at {} is damaged",
+            self.base_offset()
+        );
+        let mut input = Input::of(&self.bytes[57..]);
+        let records = Input::of(&self.bytes[57..]).i32();
+        let _count = input.i32();
+        (0..records)
+            .map(|_| {
+                let (_size, _attributes, _time, _offset) = (
+                    input.varint(),
+                    input.take(1),
+                    input.varint(),
+                    input.varint(),
+                );
+                let key = input.varint();
+                assert_eq!(key, -1, "these records have no key");
+                let size = input.varint();
+                let value = input.take(usize::try_from(size).expect("a value")).to_vec();
+                assert_eq!(input.varint(), 0, "these records have no headers");
+                value
+            })
+            .collect()
+    }
+}
+
+fn count(size: usize) -> i32 {
+    i32::try_from(size).expect("a small request")
+}
+
+/// A body under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Output {
+    pub(crate) fn i16(&mut self, value: i16) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn i32(&mut self, value: i32) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn i64(&mut self, value: i64) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+        self.i16(i16::try_from(text.len()).expect("a short text"));
+        self.bytes.extend(text.as_bytes());
+        self
+    }
+
+    fn varint(&mut self, value: i64) -> &mut Self {
+        let mut zigzag = ((value << 1) ^ (value >> 63)).cast_unsigned();
+        while zigzag >= 0x80 {
+            self.bytes.push(zigzag.to_le_bytes()[0] | 0x80);
+            zigzag >>= 7;
+        }
+        self.bytes.push(zigzag.to_le_bytes()[0]);
+        self
+    }
+}
+
+/// A body being read; one that is too short fails the test.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn of(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    pub(crate) fn take(&mut self, size: usize) -> &'a [u8] {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(size)
+            .expect("the frame is long enough");
+        self.rest = rest;
+        taken
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        self.take(N).try_into().expect("as many bytes as asked for")
+    }
+
+    pub(crate) fn i16(&mut self) -> i16 {
+        i16::from_be_bytes(self.array())
+    }
+
+    pub(crate) fn i32(&mut self) -> i32 {
+        i32::from_be_bytes(self.array())
+    }
+
+    pub(crate) fn i64(&mut self) -> i64 {
+        i64::from_be_bytes(self.array())
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        let size = usize::try_from(self.i16()).ok()?;
+        Some(String::from_utf8(self.take(size).to_vec()).expect("names are UTF-8"))
+    }
+
+    /// A variable-length integer without a sign.
+    pub(crate) fn uvarint(&mut self) -> u64 {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let [byte] = self.array::<1>();
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        value
+    }
+
+    fn varint(&mut self) -> i64 {
+        let zigzag = self.uvarint();
+        (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed()
+    }
+}

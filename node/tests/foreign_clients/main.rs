@@ -1,0 +1,72 @@
+//! Clients that are not ours, against our broker: kcat, kafka-python, confluent-kafka, Kafka's Java client and franz-go.
+//!
+//! Run it with `cargo test -p seedlog --test foreign_clients`; it installs them below `target/` first (see
+//! `.ci/client-tools`). After `--`: words that the names of checks must contain; `--against-kafka` runs everything against
+//! Apache Kafka, which shows that the checks ask for nothing else than Kafka does. `SEEDLOG_BIN` names another binary than
+//! the one just built.
+
+#[path = "../clients/broker.rs"]
+#[expect(dead_code, reason = "shared with tests that also stop brokers")]
+mod broker;
+mod cases;
+mod client;
+mod kcat;
+mod matrix;
+mod program;
+#[path = "../clients/proxy.rs"]
+mod proxy;
+#[path = "../clients/raw.rs"]
+#[expect(dead_code, reason = "shared with tests that also read values")]
+mod raw;
+mod suite;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use crate::suite::Suite;
+
+fn main() -> ExitCode {
+    let (flags, words): (Vec<String>, Vec<String>) =
+        env::args().skip(1).partition(|word| word.starts_with('-'));
+    let against_kafka = match flags.as_slice() {
+        [] => false,
+        [flag] if flag == "--against-kafka" => true,
+        flags => {
+            eprintln!("unknown options {flags:?}; there is only --against-kafka");
+            return ExitCode::from(2);
+        }
+    };
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("a folder below target/");
+    let tools = install("client-tools", &target.join("clients"));
+    let kafka = against_kafka.then(|| install("kafka-jars", &target.join("kafka-4.3.1")));
+    let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign-clients");
+    fs::create_dir_all(&work).expect("a folder below target/ can be made");
+    let mut suite = Suite::start(&work, &tools, kafka);
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    matrix::run(&mut suite, &wanted);
+    cases::run(&mut suite, &wanted);
+    if suite.finish() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs one of the scripts that install what tests need; it prints the folder.
+fn install(script: &str, folder: &Path) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../.ci")
+        .join(script);
+    let output = Command::new(&script)
+        .arg(folder)
+        .stderr(Stdio::inherit())
+        .output();
+    let output = output.unwrap_or_else(|e| panic!("{} does not start: {e}", script.display()));
+    assert!(output.status.success(), "{} failed", script.display());
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
