@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::raw::Connection;
 
 /// A folder with settings and data on which a broker runs again and again.
@@ -82,14 +84,19 @@ impl Site {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(self.log_file());
+        let child = command.spawn().expect("the broker's binary starts");
         let mut process = Process {
-            child: command.spawn().expect("the broker's binary starts"),
+            broker: child.id(),
+            child,
         };
         assert!(
             process.ready(Duration::from_secs(60)),
             "no ready line within a minute; the broker's log is {}",
             self.log().display()
         );
+        if !wrapper.is_empty() {
+            process.broker = only_child(process.broker);
+        }
         process
     }
 
@@ -130,8 +137,10 @@ impl Site {
         }
         let mut start = java();
         start.arg("kafka.Kafka").arg(&settings);
+        let child = start.spawn().expect("java starts");
         let process = Process {
-            child: start.spawn().expect("java starts"),
+            broker: child.id(),
+            child,
         };
         let deadline = Instant::now() + Duration::from_mins(2);
         while !Connection::open(self.address).is_ok_and(|mut connection| connection.has_broker()) {
@@ -171,15 +180,13 @@ fn free_ports() -> [SocketAddr; 2] {
 /// A running broker, killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
+    /// The broker, or the wrapper in front of it.
     child: Child,
+    /// The broker itself.
+    broker: u32,
 }
 
 impl Process {
-    /// The id of the process, or of the wrapper in front of it.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Whether it still runs.
     pub(crate) fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -187,13 +194,13 @@ impl Process {
 
     /// Ends it as `kill -9` does: nothing in the process runs any more.
     pub(crate) fn kill(mut self) {
-        self.child.kill().expect("the broker ran until now");
+        signal(self.broker, Signal::KILL).expect("the broker ran until now");
         self.child.wait().expect("a killed child can be waited for");
     }
 
     /// Asks it to end (SIGTERM) and waits for that.
     pub(crate) fn stop(mut self) -> ExitStatus {
-        terminate(self.id());
+        signal(self.broker, Signal::TERM).expect("the broker ran until now");
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             match self.child.try_wait().expect("a child can be waited for") {
@@ -222,19 +229,25 @@ impl Process {
     }
 }
 
-/// Sends SIGTERM.
-pub(crate) fn terminate(process: u32) {
-    let pid = i32::try_from(process)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-        .expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM)
-        .expect("the process is ours and runs");
+fn signal(process: u32, signal: Signal) -> rustix::io::Result<()> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process id"), signal)
+}
+
+/// The process that a wrapper started.
+fn only_child(wrapper: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{wrapper}/task/{wrapper}/children"));
+    let children = children.expect("the wrapper runs");
+    children.trim().parse().expect("the wrapper has one child")
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _already_gone = self.child.kill();
-        let _already_gone = self.child.wait();
+        // The broker first: a wrapper that is gone would leave it behind. A child that was waited for has no number any more.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _already_gone = signal(self.broker, Signal::KILL);
+            let _already_gone = self.child.kill();
+            let _already_gone = self.child.wait();
+        }
     }
 }

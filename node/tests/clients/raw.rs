@@ -33,6 +33,12 @@ impl Connection {
         })
     }
 
+    /// The port of this end.
+    pub(crate) fn port(&self) -> u16 {
+        let address = self.stream.local_addr();
+        address.expect("a connected socket has an address").port()
+    }
+
     /// Sends a request and hands back its correlation id.
     pub(crate) fn send(&mut self, api: i16, version: i16, body: &[u8]) -> io::Result<i32> {
         self.correlation += 1;
@@ -383,6 +389,10 @@ impl Batch {
     /// The offset after the batch's last record.
     pub(crate) fn next_offset(&self) -> i64 {
         self.base_offset() + i64::from(Input::of(&self.bytes[23..]).i32()) + 1
+    }
+
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        Input::of(&self.bytes[12..]).i32()
     }
 
     /// The codec's name.

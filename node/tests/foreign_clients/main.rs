@@ -19,12 +19,10 @@ mod proxy;
 #[expect(dead_code, reason = "shared with tests that also read values")]
 mod raw;
 mod suite;
+#[path = "../clients/tools.rs"]
+mod tools;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-};
+use std::{env, fs, path::Path, process::ExitCode};
 
 use crate::suite::Suite;
 
@@ -39,11 +37,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("a folder below target/");
-    let tools = install("client-tools", &target.join("clients"));
-    let kafka = against_kafka.then(|| install("kafka-jars", &target.join("kafka-4.3.1")));
+    let tools = tools::install("client-tools", "clients");
+    let kafka = against_kafka.then(|| tools::install("kafka-jars", "kafka-4.3.1"));
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign-clients");
     fs::create_dir_all(&work).expect("a folder below target/ can be made");
     let mut suite = Suite::start(&work, &tools, kafka);
@@ -55,18 +50,4 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
-}
-
-/// Runs one of the scripts that install what tests need; it prints the folder.
-fn install(script: &str, folder: &Path) -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../.ci")
-        .join(script);
-    let output = Command::new(&script)
-        .arg(folder)
-        .stderr(Stdio::inherit())
-        .output();
-    let output = output.unwrap_or_else(|e| panic!("{} does not start: {e}", script.display()));
-    assert!(output.status.success(), "{} failed", script.display());
-    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
