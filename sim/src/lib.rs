@@ -1,4 +1,15 @@
-//! Seedlog's deterministic simulator.
+//! Seedlog's deterministic simulator: the real broker, on a network, disks and clocks that go wrong.
+//!
+//! One event queue in virtual time drives brokers, clients and faults. A run is a pure function of a scenario and a seed; its
+//! [`report`] ends with the line that replays it, and its digest says whether two runs were the same.
+//!
+//! **What it is not.** It does not mock the broker: the machines are those that the node runs, behind the trait [`node::Node`], of
+//! which several releases can take part in one run. It knows nothing that a broker believes about itself but its versioned probe:
+//! checkers rest on what clients were told and on what the model disks hold. It is no part of any release; the package `seedlog`
+//! never links it.
+//!
+//! **Read first** [`scenario::Scenario`], which says what is set up, what works on it and what goes wrong, and
+//! [`plan::Plan`], the faults as data. Then [`checker`] for what must hold, and [`disk`] for what a power loss may do.
 
 pub mod batch;
 pub mod budget;

@@ -71,6 +71,12 @@ pub(super) const fn known(
 }
 
 impl ConfigKey {
+    /// Marks a config that is defined as Kafka defines it, but that nothing reads yet.
+    pub(super) const fn without_effect(mut self) -> Self {
+        self.honoured = false;
+        self
+    }
+
     /// Marks a config that answers show only where it is set.
     pub(super) const fn internal(mut self) -> Self {
         self.internal = true;

@@ -14,7 +14,7 @@ use rules::{
     LINES_LONG, LINES_MAX, LONG_FILES, SLACK, TOP_LEVEL,
 };
 use sources::{rust_sources, sources, workspace};
-use words::{grouped_std_names, has_part, identifiers, links, names};
+use words::{cited_tests, grouped_std_names, has_part, identifiers, links, names};
 
 #[test]
 fn no_file_grows_without_bound() {
@@ -251,6 +251,29 @@ fn book_lists_every_page_and_every_page_exists() {
             }
         }
     }
+    faults.none();
+}
+
+#[test]
+fn tests_that_the_book_cites_exist() {
+    let mut faults = Faults::default();
+    let mut count = 0;
+    for page in sources() {
+        if !page.name.starts_with("book/src/") {
+            continue;
+        }
+        for (line, number) in page.text.lines().zip(1..) {
+            for (file, test) in cited_tests(line) {
+                count += 1;
+                let source = sources().iter().find(|source| source.name == file);
+                if !source.is_some_and(|source| source.text.contains(&format!("fn {test}("))) {
+                    let what = format!("{file} has no test `{test}`: cite what proves it now");
+                    faults.add(&page.name, number, &what);
+                }
+            }
+        }
+    }
+    assert!(count > 0, "the book cites tests");
     faults.none();
 }
 

@@ -71,6 +71,15 @@ pub(crate) fn links(page: &str) -> impl Iterator<Item = &str> {
     rest.filter_map(|rest| rest.split(')').next())
 }
 
+/// Returns the tests that a line cites as `file.rs::name`.
+pub(crate) fn cited_tests(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter_map(|quoted| {
+        let (file, test) = quoted.split_once(".rs::")?;
+        Some((quoted.get(..file.len() + 3)?, test))
+    })
+}
+
 #[test]
 fn checks_find_what_they_look_for() {
     assert!(has_part("current_term", "term") && has_part("TermStart", "term"));
@@ -88,5 +97,9 @@ fn checks_find_what_they_look_for() {
     assert_eq!(
         links("[a](b.md), [c](d.md#e)").collect::<Vec<_>>(),
         ["b.md", "d.md#e"]
+    );
+    assert_eq!(
+        cited_tests("see `a/b.rs::it_holds`, not `c.rs` or x.rs::y").collect::<Vec<_>>(),
+        [("a/b.rs", "it_holds")]
     );
 }
