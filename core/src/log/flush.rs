@@ -74,6 +74,8 @@ pub(super) struct FlushState {
     pub(super) metadata: Option<FileId>,
     /// Operations on it that did not complete yet.
     pub(super) metadata_outstanding: u32,
+    /// Old segments whose indexes were built again and are in memory.
+    pub(super) rebuilt: Vec<Offset>,
     /// Index entries that a mark in flight makes durable.
     indexes: Vec<(u64, Offset, SyncedIndex)>,
 }
@@ -88,6 +90,13 @@ impl FlushState {
     pub(super) fn truncated(&mut self) {
         self.truncations += 1;
         self.indexes.clear();
+    }
+
+    /// Notes that a segment's indexes were built again.
+    pub(super) fn index_rebuilt(&mut self, base: Offset) {
+        if !self.rebuilt.contains(&base) {
+            self.rebuilt.push(base);
+        }
     }
 
     /// Notes that the folder and its parent were synced with everything that completed so far.
@@ -123,33 +132,19 @@ impl Log {
         let id = self.flush.next_mark;
         self.flush.next_mark += 1;
         for at in (0..self.segments.len()).rev() {
-            let is_flushed = self.segment_end(at) <= self.flushed_end;
-            let segment = &self.segments[at];
-            let index = segment.memory();
-            if index.is_none() && is_flushed {
+            if self.segment_end(at) <= self.flushed_end {
                 break;
             }
-            // Indexes may be durable, and gone from memory, before the records that they point to.
-            let (times, offsets) = index.map_or((false, false), |index| index.unsynced());
-            let wanted = [
-                (FileKind::Log, !is_flushed && segment.written > 0),
-                (FileKind::TimeIndex, times),
-                (FileKind::OffsetIndex, offsets),
-            ];
-            for (kind, is_wanted) in wanted {
-                let handle = segment.handle(kind);
-                if let (true, Some(file)) = (is_wanted, handle.id) {
-                    set.files.push(SyncTarget {
-                        file,
-                        generation: handle.generation,
-                    });
-                }
+            let segment = &self.segments[at];
+            if let (true, Some(file)) = (segment.written > 0, segment.log.id) {
+                set.files.push(SyncTarget {
+                    file,
+                    generation: segment.log.generation,
+                });
             }
-            if let Some(index) = index.filter(|index| !index.is_durable()) {
-                self.flush
-                    .indexes
-                    .push((id, segment.base, index.synced_by_now()));
-            }
+        }
+        for at in self.indexes_in_memory() {
+            self.add_indexes(set, at, id);
         }
         let metadata = self
             .flush
@@ -175,6 +170,70 @@ impl Log {
             parent: self.flush.parent_unsynced,
             metadata: metadata.is_some(),
         })
+    }
+
+    /// Returns the places of the segments whose indexes are in memory, the last ones first. All but a few old segments
+    /// whose indexes were built again stand at the end.
+    fn indexes_in_memory(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.segments.len())
+            .rev()
+            .take_while(|at| self.segments[*at].memory().is_some())
+            .collect();
+        for base in &self.flush.rebuilt {
+            let place = self
+                .segments
+                .binary_search_by_key(base, |segment| segment.base);
+            if let Ok(at) = place
+                && self.segments[at].memory().is_some()
+                && !places.contains(&at)
+            {
+                places.push(at);
+            }
+        }
+        places
+    }
+
+    fn add_indexes(&mut self, set: &mut FlushSet, at: usize, id: u64) {
+        let segment = &self.segments[at];
+        let Some(index) = segment.memory() else {
+            return;
+        };
+        let (times, offsets) = index.unsynced();
+        for (kind, is_wanted) in [
+            (FileKind::TimeIndex, times),
+            (FileKind::OffsetIndex, offsets),
+        ] {
+            let handle = segment.handle(kind);
+            if let (true, Some(file)) = (is_wanted, handle.id) {
+                set.files.push(SyncTarget {
+                    file,
+                    generation: handle.generation,
+                });
+            }
+        }
+        if times || offsets {
+            let synced = index.synced_by_now();
+            self.flush.indexes.push((id, segment.base, synced));
+        }
+    }
+
+    /// Lets go of the in-memory indexes of sealed segments whose files are durable, the oldest first: those in memory
+    /// stay together.
+    fn release_indexes(&mut self) {
+        let active = self.segments.len().saturating_sub(1);
+        let mut may_release = true;
+        for at in self.indexes_in_memory().into_iter().rev() {
+            let is_flushed = self.segment_end(at) <= self.flushed_end;
+            let base = self.segments[at].base;
+            let is_rebuilt = self.flush.rebuilt.contains(&base);
+            if at == active || !is_flushed || !(may_release || is_rebuilt) {
+                may_release = false;
+            } else if self.segments[at].release_index() {
+                self.flush.rebuilt.retain(|rebuilt| *rebuilt != base);
+            } else if !is_rebuilt {
+                may_release = false;
+            }
+        }
     }
 
     /// Returns whether a flush would make anything durable that is not yet.
@@ -259,10 +318,7 @@ impl Log {
         if !matches!(self.state, State::Open) {
             return;
         }
-        for at in (0..self.segments.len()).rev() {
-            if self.segments[at].memory().is_none() {
-                break;
-            }
+        for at in self.indexes_in_memory() {
             self.write_times(cx, at);
         }
         self.retry_epochs(cx);
@@ -279,6 +335,8 @@ impl Log {
         if let Some(at) = self.segments.len().checked_sub(1) {
             self.seal(cx, at);
         }
+        // What found no space before is tried again.
+        self.write_indexes(cx);
         self.maybe_closed(cx);
     }
 
@@ -304,12 +362,10 @@ impl Log {
         }
     }
 
-    /// Looks at the segments whose indexes are in memory: the last ones.
     fn indexes_need_flush(&self) -> bool {
-        self.segments
-            .iter()
-            .rev()
-            .map_while(|segment| segment.memory())
+        self.indexes_in_memory()
+            .into_iter()
+            .filter_map(|at| self.segments[at].memory())
             .any(|index| {
                 let (times, offsets) = index.unsynced();
                 times || offsets

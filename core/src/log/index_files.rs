@@ -9,7 +9,7 @@ use crate::{
 use super::{
     event::LogContext,
     machine::{Log, Pending},
-    segment::{FileKind, Indexes},
+    segment::FileKind,
 };
 
 /// How many offset entries wait in memory before a chunk is written: 4 KiB of them.
@@ -121,25 +121,6 @@ impl Log {
                 index.write_failed();
             }
             (Err(fault), _) => self.go_offline(cx, path, None, OfflineReason::Fault(fault)),
-        }
-    }
-
-    /// Lets go of the in-memory indexes of sealed segments whose files are durable.
-    pub(super) fn release_indexes(&mut self) {
-        let Some(sealed) = self.segments.len().checked_sub(1) else {
-            return;
-        };
-        for segment in self.segments[..sealed].iter_mut().rev() {
-            let Some(index) = segment.memory() else {
-                break;
-            };
-            if !index.is_durable() || segment.written < segment.size {
-                continue;
-            }
-            let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-            let (offsets, times) = (count(index.offsets().len()), count(index.times().len()));
-            segment.max = Some(index.max());
-            segment.indexes = Indexes::Files { offsets, times };
         }
     }
 }

@@ -175,7 +175,10 @@ impl Log {
                 covered,
             } => self.on_index_written(cx, segment, (kind, generation), (upto, covered), result),
             Pending::Cut { path } => {
-                if let Err(fault) = result {
+                // A file that could not be created needs no cut.
+                if let Err(fault) = result
+                    && fault.kind != FaultKind::NotFound
+                {
                     self.go_offline(cx, path, None, OfflineReason::Fault(fault));
                 }
             }

@@ -127,6 +127,7 @@ impl Log {
         let mut index = job.index;
         index.finish();
         self.segments[at].indexes = Indexes::Memory(Box::new(index));
+        self.flush.index_rebuilt(job.segment);
         for kind in [FileKind::OffsetIndex, FileKind::TimeIndex] {
             self.recreate(cx, at, kind);
         }

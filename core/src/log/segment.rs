@@ -156,6 +156,26 @@ impl Segment {
         }
     }
 
+    /// Lets go of the indexes in memory when their files hold all of them, durably; false when they do not.
+    pub(super) fn release_index(&mut self) -> bool {
+        let Some(index) = self.memory() else {
+            return false;
+        };
+        let counts = (
+            u32::try_from(index.offsets().len()),
+            u32::try_from(index.times().len()),
+        );
+        let (Ok(offsets), Ok(times)) = counts else {
+            return false;
+        };
+        if !index.is_durable() || self.written < self.size {
+            return false;
+        }
+        self.max = Some(index.max());
+        self.indexes = Indexes::Files { offsets, times };
+        true
+    }
+
     /// Returns the indexes while they are in memory, to change them.
     pub(super) fn memory_mut(&mut self) -> Option<&mut MemoryIndex> {
         match &mut self.indexes {

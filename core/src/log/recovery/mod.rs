@@ -175,8 +175,8 @@ impl Log {
 
     /// Removes every batch that reaches `offset` or beyond; [`LogEvent::Truncated`] says when it is done.
     ///
-    /// The host must first have made durable a recovery-point checkpoint of at most `offset`: a crash in the middle
-    /// leaves a log of which only what lies below that mark is certain.
+    /// The host must first have made durable a recovery-point checkpoint of at most the new end, which is `offset` when a
+    /// batch begins there: a crash in the middle leaves a log of which only what lies below that mark is certain.
     pub fn truncate_to(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
         if !matches!(self.state, State::Open) {
             return;
@@ -194,6 +194,7 @@ impl Log {
             cx.events.push(LogEvent::Truncated { end: self.end });
             return;
         }
+        let oldest_write = self.in_flight.front().map(|write| write.segment());
         self.stop_work(cx, offset);
         while self.segments.last().is_some_and(|last| last.base >= offset)
             && self.segments.len() > 1
@@ -202,10 +203,18 @@ impl Log {
                 self.discard(cx, &segment);
             }
         }
-        let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end.min(offset)));
+        // Nothing is promised past the offset from now on; the exact end follows.
+        self.end = self.end.min(offset);
+        self.written_end = self.written_end.min(offset);
+        self.flushed_end = self.flushed_end.min(offset);
+        let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end));
         recovery.stop_at = Some(offset);
         recovery.recovered = true;
         recovery.at = self.segments.len().saturating_sub(1);
+        // What was still being written is read too: only what is there counts.
+        if let Some(at) = oldest_write.and_then(|base| self.segment_index(base)) {
+            recovery.at = recovery.at.min(at);
+        }
         recovery.first = recovery.at;
         recovery.epoch_table = Some(self.epochs.clone());
         self.load_tail(cx, &mut recovery);
@@ -534,9 +543,12 @@ impl Log {
             return false;
         }
         recovery.step = Step::Sync;
+        // A truncation may end behind segments that were never flushed.
+        let unflushed = self.segment_index(recovery.recovery_point).unwrap_or(0);
+        let first = recovery.first.min(unflushed);
         let files = self
             .segments
-            .get(recovery.first..)
+            .get(first..)
             .unwrap_or_default()
             .iter()
             .filter_map(|segment| {

@@ -252,7 +252,8 @@ fn recovery_reads_only_past_the_recovery_point() {
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn planted_bugs_of_the_log_lose_data() {
-    for bug in [crate::planted::Planted::B44, crate::planted::Planted::B46] {
+    use crate::planted::Planted;
+    for bug in [Planted::B34, Planted::B44, Planted::B46] {
         let mut lost = 0;
         for budget in 0..300 {
             let mut host = Host::new(small_config(), fresh());
