@@ -56,12 +56,12 @@ pub(crate) fn sources() -> &'static [Source] {
 }
 
 fn gather(folder: &Path, prefix: &str, found: &mut Vec<Source>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
+    for entry in fs::read_dir(folder).expect("a folder of the workspace can be listed") {
+        let entry = entry.expect("a folder of the workspace can be listed");
+        let name = entry.file_name().into_string().expect("names are text");
         let path = entry.path();
         let full = format!("{prefix}{name}");
-        let kind = entry.file_type().unwrap();
+        let kind = entry.file_type().expect("an entry has a type");
         if kind.is_dir() {
             let is_ours = !name.starts_with('.') || [".ci", ".cargo"].contains(&name.as_str());
             // Data that a broker or a build left behind.
