@@ -159,4 +159,6 @@ pub enum StartReason {
     RetentionSize,
     /// A DeleteRecords request.
     DeleteRecords,
+    /// A snapshot of the metadata took the place of its log's first records.
+    Snapshot,
 }

@@ -21,7 +21,14 @@ impl Broker {
             .on_completion(&mut self.storage, completion)
         {
             Ok(None) => {}
-            Ok(Some(CheckpointKind::LogStart)) => self.on_log_starts_durable(),
+            Ok(Some(CheckpointKind::LogStart)) => {
+                self.stale_names.written(CheckpointKind::LogStart);
+                self.on_log_starts_durable();
+            }
+            Ok(Some(CheckpointKind::RecoveryPoint)) => {
+                self.stale_names.written(CheckpointKind::RecoveryPoint);
+                self.on_stop_file_written(CheckpointKind::RecoveryPoint);
+            }
             Ok(Some(CheckpointKind::MetaProperties)) => self.on_identified(),
             Ok(Some(kind)) => self.on_stop_file_written(kind),
             Err((kind, fault)) => self.on_checkpoint_failed(kind, fault),
@@ -39,6 +46,7 @@ impl Broker {
         if !is_harmless {
             return self.give_up_log_dir(path, fault);
         }
+        self.stale_names.failed(kind);
         if kind == CheckpointKind::LogStart {
             for slot in self.log_starts.finish().into_keys() {
                 self.with_frontend(|frontend, services| {
@@ -49,11 +57,25 @@ impl Broker {
         self.on_stop_file_written(kind);
     }
 
+    /// Clears the traces of deleted partitions, and takes up new ones of their names.
+    pub(super) fn free_stale_names(&mut self) {
+        let kind = CheckpointKind::RecoveryPoint;
+        if self.stale_names.wants(kind) && !self.checkpoints.is_writing(kind) {
+            self.checkpoint_recovery_points();
+        }
+        while let Some((topic_id, partition_id)) = self.stale_names.pop_free() {
+            self.add_partition(topic_id, partition_id, true, true);
+        }
+    }
+
     /// Starts to make wanted log starts durable.
     pub(super) fn write_log_starts(&mut self) {
-        if !self.log_starts.is_due() || self.checkpoints.is_writing(CheckpointKind::LogStart) {
+        let kind = CheckpointKind::LogStart;
+        let is_due = self.log_starts.is_due() || self.stale_names.wants(kind);
+        if !is_due || self.checkpoints.is_writing(kind) {
             return;
         }
+        self.stale_names.writing(kind);
         self.log_starts.begin();
         let content = self.log_start_checkpoint();
         self.checkpoints
@@ -97,6 +119,10 @@ impl Broker {
                 partition.write_indexes(log, effects);
             });
         }
+        if self.checkpoints.is_writing(CheckpointKind::RecoveryPoint) {
+            return;
+        }
+        self.stale_names.writing(CheckpointKind::RecoveryPoint);
         let content = self.recovery_point_checkpoint();
         self.checkpoints
             .write(&mut self.storage, CheckpointKind::RecoveryPoint, content);
@@ -154,7 +180,7 @@ impl Broker {
 /// Returns the name under which the metadata log stands in checkpoints.
 pub(super) fn metadata_log() -> TopicPartition {
     TopicPartition {
-        topic: TopicName::new("__cluster_metadata"),
+        topic: TopicName::new(super::joining::METADATA_TOPIC),
         partition: 0,
     }
 }

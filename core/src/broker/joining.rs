@@ -10,12 +10,15 @@ use crate::{
     controller::image::{Change, ConfigResource, NO_LEADER, PartitionImage, ResourceKind},
     event::Event,
     frontend::Frontend,
-    ids::{NodeId, TopicPartition, Uuid},
+    ids::{NodeId, TopicName, TopicPartition, Uuid},
     log::OpenHint,
     logdir::files::MetaProperties,
     replication::{LeaderAssignment, NewPartition},
-    storage::Completion,
+    storage::{Completion, EntryKind, FileOp, Owner},
 };
+
+/// The topic whose only partition is the metadata log.
+pub(super) const METADATA_TOPIC: &str = "__cluster_metadata";
 
 impl Broker {
     /// Starts the metadata log.
@@ -110,9 +113,47 @@ impl Broker {
         if self.found.clean.is_some() {
             self.tell(Event::CleanShutdown { found: clean });
         }
+        self.clear_leftovers();
         self.found = crate::logdir::Found::default();
         self.marks.clear();
         self.tell(Event::Ready);
+    }
+
+    /// Removes folders of deleted partitions, and puts aside, as Kafka does, those that no committed partition owns.
+    fn clear_leftovers(&mut self) {
+        for entry in std::mem::take(&mut self.found.entries) {
+            let path = self.root.join(&entry.name);
+            if entry.kind != EntryKind::Dir || entry.name.ends_with("-stray") {
+                continue;
+            }
+            if entry.name.ends_with("-delete") {
+                self.storage
+                    .submit(Owner::NOBODY, FileOp::RemoveDir { dir: path });
+                continue;
+            }
+            let Some((topic, partition)) = entry.name.rsplit_once('-') else {
+                continue;
+            };
+            let Ok(partition) = partition.parse::<i32>() else {
+                continue;
+            };
+            let is_owned =
+                topic == METADATA_TOPIC || self.partitions.slot(topic, partition).is_some();
+            if !is_owned {
+                let aside = format!("{topic}-{partition}.{}-stray", self.random_hex());
+                let to = self.root.join(&aside);
+                self.storage
+                    .submit(Owner::NOBODY, FileOp::Rename { from: path, to });
+            }
+        }
+    }
+
+    fn random_hex(&mut self) -> String {
+        self.random_id()
+            .0
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     fn apply(&mut self, change: Change) {
@@ -130,8 +171,7 @@ impl Broker {
                 self.reassign(topic_id, partition_id);
             }
             Change::TopicRemoved(topic) => {
-                let (partitions, mut context) = self.context();
-                partitions.delete_topic(&mut context, topic.name());
+                self.remove_topic(topic.name());
             }
             Change::Config(resource) => self.apply_config(&resource),
             Change::None
@@ -144,7 +184,13 @@ impl Broker {
         }
     }
 
-    fn add_partition(&mut self, topic_id: Uuid, partition_id: i32, clean: bool, fresh: bool) {
+    pub(super) fn add_partition(
+        &mut self,
+        topic_id: Uuid,
+        partition_id: i32,
+        clean: bool,
+        fresh: bool,
+    ) {
         let Some(cluster) = self.cluster.as_deref() else {
             return;
         };
@@ -161,6 +207,9 @@ impl Broker {
             topic: topic.name().clone(),
             partition: partition_id,
         };
+        if fresh && self.stale_names.hold(&name, (topic_id, partition_id)) {
+            return;
+        }
         let assignment = assignment(partition, self.config.node_id);
         let settings = Arc::new(cluster.topic_settings(topic.name().as_str()));
         let (recovery_point, log_start) = if fresh { (0, 0) } else { self.marks(&name) };
@@ -185,6 +234,17 @@ impl Broker {
         if let Some(slot) = slot.filter(|_| !clean) {
             self.opener.push(slot);
         }
+    }
+
+    fn remove_topic(&mut self, topic: &TopicName) {
+        for (slot, partition) in self.partitions.iter() {
+            if partition.name().topic == *topic {
+                self.stale_names.add(partition.name().clone());
+                self.log_starts.forget(slot);
+            }
+        }
+        let (partitions, mut context) = self.context();
+        partitions.delete_topic(&mut context, topic);
     }
 
     fn reassign(&mut self, topic_id: Uuid, partition_id: i32) {

@@ -24,6 +24,7 @@ mod joining;
 mod opener;
 mod probe;
 mod routing;
+mod stale_names;
 mod starting;
 mod stopping;
 
@@ -35,7 +36,9 @@ pub use probe::{PROBE_VERSION, PartitionProbe, Probe, QuorumProbe};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use self::{housekeeping::Housekeeping, opener::Opener, stopping::Stopping};
+use self::{
+    housekeeping::Housekeeping, opener::Opener, stale_names::StaleNames, stopping::Stopping,
+};
 use crate::{
     cluster::Cluster,
     config::StaticConfig,
@@ -74,6 +77,7 @@ pub struct Broker {
     checkpoints: Checkpoints,
     housekeeping: Option<Housekeeping>,
     opener: Opener,
+    stale_names: StaleNames,
     watermarks_moved: bool,
 }
 
@@ -134,6 +138,7 @@ impl Broker {
             log_starts: LogStarts::default(),
             housekeeping: None,
             opener: Opener::default(),
+            stale_names: StaleNames::default(),
             watermarks_moved: false,
             config,
         };
@@ -205,6 +210,7 @@ impl Broker {
         if matches!(self.stage, Stage::Failed) {
             return;
         }
+        self.free_stale_names();
         self.write_log_starts();
         self.open_more();
         self.partitions.flush(&mut self.storage);

@@ -94,6 +94,8 @@ impl Broker {
             busy = true;
             match outcome {
                 Outcome::SyncFailed(path, fault) => return self.give_up(path, fault),
+                Outcome::RetentionDue(slot, start) => self.log_starts.want(slot, start),
+                Outcome::Unlinked(name) => self.stale_names.unlinked(&name),
                 Outcome::Closed(slot) => self.on_log_closed(slot),
                 Outcome::Opened(slot) => {
                     self.opener.finished(slot);

@@ -12,9 +12,9 @@ use crate::{
     protocol::{
         KafkaString,
         messages::{
-            CreatableTopic, CreateTopicsRequestData, FetchRequestData, ListOffsetsPartition,
-            ListOffsetsRequestData, ListOffsetsTopic, MetadataRequestData, MetadataRequestTopic,
-            ProduceRequestData,
+            CreatableTopic, CreateTopicsRequestData, DeleteTopicsRequestData, FetchRequestData,
+            ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic, MetadataRequestData,
+            MetadataRequestTopic, ProduceRequestData,
             wire::{
                 fetch_request::{FetchPartition, FetchTopic},
                 produce_request::{PartitionProduceData, TopicProduceData},
@@ -35,7 +35,7 @@ const CLIENT: ConnectionId = ConnectionId(1);
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<String, Vec<u8>>,
-    dirs: Vec<String>,
+    dirs: std::collections::BTreeSet<String>,
     open: BTreeMap<FileId, String>,
 }
 
@@ -44,7 +44,7 @@ impl Disk {
         match op {
             FileOp::List { dir } => Ok(OpResult::Listing(self.list(dir.relative())?)),
             FileOp::CreateDir { dir } => {
-                self.dirs.push(dir.relative().to_owned());
+                self.dirs.insert(dir.relative().to_owned());
                 Ok(OpResult::Done)
             }
             FileOp::Open { file, path, create } => {
@@ -440,6 +440,33 @@ fn metadata_request_creates_a_missing_topic_and_answers_with_its_leader() {
         ..request
     };
     assert_eq!(host.ask(8, &request).topics[0].error_code, 3);
+}
+
+#[test]
+fn topic_created_anew_under_its_old_name_starts_empty_also_after_a_crash() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    assert_eq!(host.produce("orders", -1, &["a", "b"]), (0, 0));
+    host.wait(61_000);
+    let mark = &host.disk.files["recovery-point-offset-checkpoint"];
+    assert!(String::from_utf8_lossy(mark).contains("orders 0 2"));
+    let request = DeleteTopicsRequestData {
+        topic_names: vec![KafkaString::from("orders".to_owned())],
+        timeout_ms: 1000,
+        ..DeleteTopicsRequestData::default()
+    };
+    assert_eq!(host.ask(3, &request).responses[0].error_code, 0);
+    host.create("orders");
+    assert_eq!(host.produce("orders", -1, &["c"]), (0, 0));
+    let mut host = Host::start(host.disk, 2, &[]);
+    assert_eq!(host.end_offset("orders"), 1);
+    let left = host
+        .disk
+        .dirs
+        .iter()
+        .filter(|dir| dir.starts_with("orders-0"))
+        .count();
+    assert_eq!(left, 1, "{:?}", host.disk.dirs);
 }
 
 #[test]

@@ -256,7 +256,10 @@ impl Frontend {
             Outcome::Opened(slot) => self.on_opened(services, slot),
             Outcome::Moved(slot) => fetch::on_moved(self, services, slot),
             // The broker itself takes these.
-            Outcome::Closed(_) | Outcome::SyncFailed(..) => {}
+            Outcome::RetentionDue(..)
+            | Outcome::Unlinked(_)
+            | Outcome::Closed(_)
+            | Outcome::SyncFailed(..) => {}
             Outcome::Told(event) => services.outputs.push_back(Output::Event(event)),
         }
     }

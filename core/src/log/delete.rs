@@ -108,6 +108,9 @@ impl Log {
                     deletion.stage = Stage::Delay;
                     let delay = self.config.file_delete_delay_ms;
                     deletion.due = Some(cx.now.instant.plus_millis(delay));
+                    if deletion.folder.is_some() {
+                        cx.events.push(LogEvent::Unlinked);
+                    }
                     break;
                 }
                 Stage::Delay => break,

@@ -69,6 +69,14 @@ pub enum LogEvent {
         /// What was found.
         result: Result<Option<FoundOffset>, ReadError>,
     },
+    /// Retention no longer keeps what lies below `start`. Nothing has changed: make the new start durable, then call
+    /// [`Log::delete_before`](super::Log::delete_before).
+    RetentionDue {
+        /// The start that retention leaves.
+        start: Offset,
+        /// Which rule.
+        reason: StartReason,
+    },
     /// The log start moved.
     StartMoved {
         /// The new start.
@@ -104,6 +112,8 @@ pub enum LogEvent {
         /// Why it failed.
         fault: StorageFault,
     },
+    /// The log is being deleted, and the name of its folder is durably free.
+    Unlinked,
     /// A whole-log deletion is complete: nothing is left on disk.
     Deleted,
     /// For people and checkers; to be passed on as it is.

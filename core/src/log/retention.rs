@@ -28,17 +28,18 @@ pub(super) struct RetentionRun {
 }
 
 impl Log {
-    /// Moves the log start (DeleteRecords): records below `offset` are gone from now on, whole segments of them are
-    /// deleted. Nothing happens when the start is already there; the caller has checked the high watermark.
-    pub fn delete_before(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
+    /// Moves the log start: records below `offset` are gone from now on, whole segments of them are deleted. Nothing
+    /// happens when the start is already there; the caller has checked the high watermark and made the start durable.
+    pub fn delete_before(&mut self, cx: &mut LogContext<'_>, offset: Offset, reason: StartReason) {
         if !matches!(self.state, State::Open) || offset <= self.start || offset > self.written_end {
             return;
         }
-        self.move_start(cx, offset, StartReason::DeleteRecords);
+        self.move_start(cx, offset, reason);
         self.delete_below_start(cx);
     }
 
-    /// Deletes what retention no longer keeps, never at or past the high watermark. May take a while when largest
+    /// Finds what retention no longer keeps, never at or past the high watermark, and says so with
+    /// [`LogEvent::RetentionDue`]. May take a while when largest
     /// timestamps must be read first; a run that is under way takes over these arguments.
     pub fn apply_retention(
         &mut self,
@@ -69,8 +70,8 @@ impl Log {
         if !self.config.delete {
             return;
         }
-        self.delete_by_size(cx, run);
-        self.delete_by_time(cx, run);
+        self.retire_by_size(cx, run);
+        self.retire_by_time(cx, run);
     }
 
     pub(super) fn on_retention(
@@ -98,7 +99,7 @@ impl Log {
         self.delete_front(cx, count);
     }
 
-    fn delete_by_size(&mut self, cx: &mut LogContext<'_>, run: RetentionRun) {
+    fn retire_by_size(&mut self, cx: &mut LogContext<'_>, run: RetentionRun) {
         let Ok(keep) = u64::try_from(self.config.retention_bytes) else {
             return;
         };
@@ -116,7 +117,7 @@ impl Log {
         self.retire(cx, count, StartReason::RetentionSize);
     }
 
-    fn delete_by_time(&mut self, cx: &mut LogContext<'_>, run: RetentionRun) {
+    fn retire_by_time(&mut self, cx: &mut LogContext<'_>, run: RetentionRun) {
         let retention = self.config.retention_ms;
         if retention < 0 {
             return;
@@ -178,13 +179,15 @@ impl Log {
         self.segment_end(at) <= run.high_watermark && !(is_last && self.segments[at].size == 0)
     }
 
-    /// Moves the log start over the first `count` segments and deletes them.
-    fn retire(&mut self, cx: &mut LogContext<'_>, count: usize, reason: StartReason) {
+    /// Says that the first `count` segments may go. A start that readers saw must not come back after a power loss, so
+    /// the host makes it durable first.
+    fn retire(&self, cx: &mut LogContext<'_>, count: usize, reason: StartReason) {
         let Some(last) = count.checked_sub(1) else {
             return;
         };
         let start = self.segment_end(last);
-        self.move_start(cx, start, reason);
-        self.delete_front(cx, count);
+        if start > self.start {
+            cx.events.push(LogEvent::RetentionDue { start, reason });
+        }
     }
 }

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     batch::Batch,
+    event::StartReason,
     ids::{Epoch, Offset, TopicName, TopicPartition, Uuid},
     log::{
         AppendBatch, AppendError, FetchSlice, FlushMark, FlushSet, Log, LogConfig, LogContext,
@@ -178,8 +179,11 @@ impl MetadataLog {
 
     /// Moves the log start to the end of a durable snapshot and removes the segments before it.
     pub(super) fn move_start(&mut self, cx: &mut RaftContext<'_>, start: Offset) {
-        self.log
-            .delete_before(&mut context(cx, &mut self.events), start);
+        self.log.delete_before(
+            &mut context(cx, &mut self.events),
+            start,
+            StartReason::Snapshot,
+        );
     }
 
     /// Starts to read from `offset`; [`Progress::Read`] or [`Progress::ReadFailed`] follows.

@@ -341,6 +341,8 @@ impl Raft {
                 Ok(())
             }
             LogEvent::Opened { .. }
+            | LogEvent::RetentionDue { .. }
+            | LogEvent::Unlinked
             | LogEvent::ReadDone { .. }
             | LogEvent::LookupDone { .. }
             | LogEvent::EpochRecorded { .. }

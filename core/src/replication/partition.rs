@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     batch::Batch,
-    event::{Event, OfflineReason},
+    event::{Event, OfflineReason, StartReason},
     ids::{Epoch, NodeId, Offset, TopicPartition, Uuid},
     log::{
         AppendBatch, AppendError, FlushMark, FlushSet, Log, LogContext, LogEvent, LookupOutcome,
@@ -84,6 +84,8 @@ pub struct Partition {
     parked: ParkedAcks,
     closing: bool,
     vouched: bool,
+    /// Which rule asked for the next move of the log start; nothing where a client did.
+    start_reason: Option<StartReason>,
 }
 
 impl Partition {
@@ -109,6 +111,7 @@ impl Partition {
             high_watermark: 0,
             parked: ParkedAcks::default(),
             closing: false,
+            start_reason: None,
         }
     }
 
@@ -231,7 +234,11 @@ impl Partition {
         offset: Offset,
         effects: &mut Effects,
     ) {
-        self.log.delete_before(log, offset);
+        let reason = self
+            .start_reason
+            .take()
+            .unwrap_or(StartReason::DeleteRecords);
+        self.log.delete_before(log, offset, reason);
         self.settle(log, effects);
     }
 
@@ -362,11 +369,16 @@ impl Partition {
                 self.closing = false;
                 effects.closed = true;
             }
+            LogEvent::Unlinked => effects.unlinked = true,
             LogEvent::Deleted => effects.gone = true,
             LogEvent::Notice(event) => {
                 // A sealed segment is flushed whatever the rule, so that recovery never reads it again (as in Kafka).
                 effects.dirty |= matches!(event, Event::SegmentRolled { .. });
                 effects.events.push(event);
+            }
+            LogEvent::RetentionDue { start, reason } => {
+                self.start_reason = Some(reason);
+                effects.retention = Some(start.max(effects.retention.unwrap_or(start)));
             }
             LogEvent::StartMoved { .. }
             | LogEvent::EpochRecorded { .. }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     batch::Batch,
     event::Event,
-    ids::{TopicName, TopicPartition, Uuid},
+    ids::{Offset, TopicName, TopicPartition, Uuid},
     log::{
         FetchSlice, FlushMark, FoundOffset, Log, LogContext, LogEvent, LookupOutcome, LookupTarget,
         OpenHint, ReadError, ReadId, ReadOutcome, ReadRequest,
@@ -70,6 +70,8 @@ pub struct Effects {
     pub(super) dirty: bool,
     pub(super) gone: bool,
     pub(super) closed: bool,
+    pub(super) unlinked: bool,
+    pub(super) retention: Option<Offset>,
     pub(super) sync_failed: Option<(FilePath, StorageFault)>,
 }
 
@@ -88,6 +90,10 @@ pub enum Outcome {
     Moved(SlotId),
     /// A log has written all that a clean stop needs.
     Closed(SlotId),
+    /// Retention no longer keeps what lies below an offset.
+    RetentionDue(SlotId, Offset),
+    /// A deleted log's folder name is durably free.
+    Unlinked(TopicPartition),
     /// A sync failed: the log directory must be given up.
     SyncFailed(FilePath, StorageFault),
     /// Something to tell.
@@ -265,6 +271,10 @@ impl Partitions {
         };
         let result = step(partition, &mut log, &mut effects);
         let deadline = partition.deadline();
+        if effects.unlinked {
+            self.outcomes
+                .push_back(Outcome::Unlinked(partition.name().clone()));
+        }
         if effects.gone {
             self.slots[index] = None;
         }
@@ -298,6 +308,9 @@ impl Partitions {
         }
         if effects.moved {
             outcomes.push_back(Outcome::Moved(slot));
+        }
+        if let Some(start) = effects.retention {
+            outcomes.push_back(Outcome::RetentionDue(slot, start));
         }
         if effects.closed {
             outcomes.push_back(Outcome::Closed(slot));

@@ -1,6 +1,6 @@
 //! A crash at every operation of appends, rolls, flushes, deletions and recoveries loses nothing that was flushed.
 
-use crate::{ids::Offset, log::OpenHint};
+use crate::{event::StartReason, ids::Offset, log::OpenHint};
 
 use super::{
     disk::{Disk, Draw, Keep},
@@ -47,7 +47,7 @@ fn work(host: &mut Host, known: &mut Known) -> Option<()> {
         if at == 20 {
             // The host makes the start durable before it answers.
             known.start = 17;
-            host.with(|log, cx| log.delete_before(cx, 17));
+            host.with(|log, cx| log.delete_before(cx, 17, StartReason::DeleteRecords));
             alive(host, known)?;
         }
         if at == 23 {

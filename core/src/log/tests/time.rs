@@ -2,6 +2,7 @@
 
 use crate::{
     batch::CompressionType,
+    event::StartReason,
     log::{FoundOffset, LogConfig, LookupTarget},
 };
 
@@ -85,7 +86,7 @@ fn first_record_at_or_after_a_time_is_found_in_memory_and_on_disk() {
             let (disk, hint) = host.stop();
             let mut host = Host::opened(disk, small_config(), hint);
             check(&mut host, &all, &format!("{what} reopened"));
-            host.with(|log, cx| log.delete_before(cx, 33));
+            host.with(|log, cx| log.delete_before(cx, 33, StartReason::DeleteRecords));
             host.run();
             let start = usize::try_from(host.log.start()).unwrap();
             for target in 0..520 {
