@@ -4,8 +4,9 @@ use super::{Call, Frontend, Services, metadata};
 use crate::protocol::{
     self, ErrorCode, KafkaString, Listener,
     messages::{
-        ApiVersionsRequestData, ApiVersionsResponseData, DescribeClusterBroker,
+        ApiVersionsRequestData, ApiVersionsResponseData, Coordinator, DescribeClusterBroker,
         DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
+        FindCoordinatorRequestData, FindCoordinatorResponseData,
     },
     names_client_software,
 };
@@ -29,6 +30,34 @@ pub(super) fn api_versions(
         return frontend.answer(services, call, response);
     }
     response.api_keys = protocol::api_versions(Listener::Broker);
+    frontend.answer(services, call, response);
+}
+
+/// Answers FindCoordinator: there are no groups yet, so no coordinator is available.
+pub(super) fn coordinator(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    request: FindCoordinatorRequestData,
+) {
+    let keys = if call.version >= 4 {
+        request.coordinator_keys
+    } else {
+        vec![request.key]
+    };
+    let unavailable = |key| Coordinator {
+        key,
+        node_id: -1,
+        port: -1,
+        error_code: ErrorCode::CoordinatorNotAvailable.code(),
+        error_message: Some(metadata::text("This broker has no consumer groups yet.")),
+        ..Coordinator::default()
+    };
+    let coordinators = keys.into_iter().map(unavailable).collect();
+    let response = FindCoordinatorResponseData {
+        coordinators,
+        ..FindCoordinatorResponseData::default()
+    };
     frontend.answer(services, call, response);
 }
 
@@ -72,7 +101,8 @@ pub(super) fn cluster(
 
 fn wrong_endpoints(kind: i8) -> (ErrorCode, String) {
     if kind == 2 {
-        let message = "The request was sent to an endpoint of the wrong type.".to_owned();
+        let message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            .to_owned();
         return (ErrorCode::MismatchedEndpointType, message);
     }
     (

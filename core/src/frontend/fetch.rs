@@ -7,8 +7,9 @@ use crate::{
     ids::{ConnectionId, Epoch, NodeId},
     log::{FetchSlice, ReadError, ReadId, ReadOutcome, ReadRequest},
     protocol::{
-        EpochEndOffset, ErrorCode, FetchPartition, FetchPartitionResponse, FetchRecords,
-        FetchRequest, FetchResponse, FetchTopicResponse, Few, FramePart, encode_fetch_response,
+        EpochEndOffset, ErrorCode, FetchFrame, FetchPartition, FetchPartitionResponse,
+        FetchRecords, FetchRequest, FetchResponse, FetchTopicResponse, Few, FramePart,
+        encode_fetch_response,
     },
     replication::{Partition, SlotId},
     storage::{Frame, Part},
@@ -17,6 +18,8 @@ use crate::{
 
 /// Only decided transactions are to be read; the answer then lists the aborted ones, of which there are none yet.
 const READ_COMMITTED: i8 = 1;
+/// All records are to be read.
+const READ_UNCOMMITTED: i8 = 0;
 /// From this version topics are named by id (KIP-516).
 const TOPIC_ID_SINCE: i16 = 13;
 /// `fetch.max.bytes`: the most bytes of one answer, whatever the client asks for.
@@ -108,6 +111,9 @@ pub(super) fn execute(
     call: Call,
     request: FetchRequest,
 ) {
+    if let Some(code) = refuse_whole(&request) {
+        return refuse(frontend, services, call, code);
+    }
     frontend.fetches.next += 1;
     let id = frontend.fetches.next;
     let wait = u64::try_from(request.max_wait_ms).unwrap_or(0);
@@ -123,6 +129,27 @@ pub(super) fn execute(
     };
     fetching.start_over(services);
     advance(frontend, services, id, fetching);
+}
+
+/// Says why a request cannot be served as a whole. No fetch session is ever given out, so none can be continued: the
+/// client starts over with a full request (KIP-227).
+fn refuse_whole(request: &FetchRequest) -> Option<ErrorCode> {
+    if request.session_epoch > 0 {
+        return Some(ErrorCode::FetchSessionIdNotFound);
+    }
+    let known = (READ_UNCOMMITTED..=READ_COMMITTED).contains(&request.isolation_level);
+    (!known).then_some(ErrorCode::UnknownServerError)
+}
+
+fn refuse(frontend: &mut Frontend, services: &mut Services<'_>, call: Call, code: ErrorCode) {
+    let response = FetchResponse {
+        error_code: code,
+        ..FetchResponse::default()
+    };
+    match encode_fetch_response(call.version, call.correlation_id, &response) {
+        Ok(frame) => send(frontend, services, call, frame, Vec::new()),
+        Err(error) => frontend.close(services.outputs, call.token, error.to_string()),
+    }
 }
 
 /// Reads on until the answer is complete, the disk is needed, or there is something to wait for.
@@ -453,19 +480,28 @@ fn respond(frontend: &mut Frontend, services: &mut Services<'_>, fetching: Fetch
         ..FetchResponse::default()
     };
     match encode_fetch_response(call.version, call.correlation_id, &response) {
-        Ok(frame) => {
-            let mut parts = Vec::with_capacity(frame.parts.len() + slices.len());
-            for part in frame.parts {
-                match part {
-                    FramePart::Head(bytes) => parts.push(Part::Bytes(bytes)),
-                    FramePart::Records(records) => {
-                        let at = usize::try_from(records.slot).unwrap_or(usize::MAX);
-                        parts.append(slices.get_mut(at).unwrap_or(&mut Vec::new()));
-                    }
-                }
-            }
-            frontend.send(services.outputs, call.token, Some(Frame::Parts(parts)));
-        }
+        Ok(frame) => send(frontend, services, call, frame, slices),
         Err(error) => frontend.close(services.outputs, call.token, error.to_string()),
     }
+}
+
+/// Sends an encoded answer with the slices of logs in their places.
+fn send(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    frame: FetchFrame,
+    mut slices: Vec<Vec<Part>>,
+) {
+    let mut parts = Vec::with_capacity(frame.parts.len() + slices.len());
+    for part in frame.parts {
+        match part {
+            FramePart::Head(bytes) => parts.push(Part::Bytes(bytes)),
+            FramePart::Records(records) => {
+                let at = usize::try_from(records.slot).unwrap_or(usize::MAX);
+                parts.append(slices.get_mut(at).unwrap_or(&mut Vec::new()));
+            }
+        }
+    }
+    frontend.send(services.outputs, call.token, Some(Frame::Parts(parts)));
 }

@@ -1,6 +1,6 @@
 //! ListOffsets: offsets by time, and by their role in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Call, Frontend, Services, TopicRef};
 use crate::{
@@ -22,6 +22,9 @@ const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// The leader epoch of a client that knows none; anything lower is as stale as an old epoch.
+const NO_EPOCH: i32 = -1;
 
 /// Versions from which a special timestamp may be asked for.
 const MAX_TIMESTAMP_SINCE: i16 = 7;
@@ -69,6 +72,7 @@ pub(super) fn execute(
     let mut waiting = 0;
     for (topic_at, topic) in request.topics.iter().enumerate() {
         let name = TopicRef::Name(topic.name.as_str());
+        let repeated = repeated_partitions(&topic.partitions);
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for (partition_at, wanted) in topic.partitions.iter().enumerate() {
             let place = |slot| Lookup {
@@ -81,14 +85,11 @@ pub(super) fn execute(
                 partition_index: wanted.partition_index,
                 ..ListOffsetsPartitionResponse::default()
             };
-            let repeated = topic
-                .partitions
-                .iter()
-                .filter(|other| other.partition_index == wanted.partition_index)
-                .count()
-                > 1;
+            let repeated = repeated.contains(&wanted.partition_index);
             let found = if repeated {
                 Err(ErrorCode::InvalidRequest)
+            } else if !(0..=1).contains(&request.isolation_level) {
+                Err(ErrorCode::UnknownServerError)
             } else {
                 look_up(frontend, services, call, &name, wanted, place)
             };
@@ -119,6 +120,13 @@ pub(super) fn execute(
     );
 }
 
+/// Returns the partitions that are named more than once.
+fn repeated_partitions(partitions: &[ListOffsetsPartition]) -> BTreeSet<i32> {
+    let mut seen = BTreeSet::new();
+    let indexes = partitions.iter().map(|partition| partition.partition_index);
+    indexes.filter(|index| !seen.insert(*index)).collect()
+}
+
 /// Looks one partition up; `None` if the disk is needed.
 fn look_up(
     frontend: &mut Frontend,
@@ -136,6 +144,9 @@ fn look_up(
     let epoch = partition
         .leader_epoch()
         .ok_or_else(|| super::unavailable(partition))?;
+    if wanted.current_leader_epoch < NO_EPOCH {
+        return Err(ErrorCode::FencedLeaderEpoch);
+    }
     super::check_epoch(epoch, wanted.current_leader_epoch)?;
     let Some(target) = target(wanted.timestamp, call.version)? else {
         return Ok(Some(NOTHING));

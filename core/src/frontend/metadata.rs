@@ -1,6 +1,9 @@
 //! Metadata: brokers, topics, partitions and their leaders; creates missing topics where that is allowed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Call, Frontend, Services};
 use crate::{
@@ -74,10 +77,23 @@ pub(super) fn respond(
             .topics()
             .map(|topic| found(cluster, topic))
             .collect(),
-        Wanted::These(topics) => topics
-            .iter()
-            .map(|topic| answer(cluster, call, topic, refused))
-            .collect(),
+        Wanted::These(topics) => {
+            // Named twice, described once (as in Kafka).
+            let mut seen = BTreeSet::new();
+            let is_new = |topic: &&MetadataRequestTopic| {
+                let name = topic
+                    .name
+                    .as_ref()
+                    .map_or("", KafkaString::as_str)
+                    .to_owned();
+                seen.insert((Uuid::from(topic.topic_id), name))
+            };
+            let topics: Vec<_> = topics.iter().filter(is_new).collect();
+            topics
+                .into_iter()
+                .map(|topic| answer(cluster, call, topic, refused))
+                .collect()
+        }
     };
     response.topics = topics;
     for topic in &mut response.topics {

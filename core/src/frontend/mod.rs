@@ -235,6 +235,9 @@ impl Frontend {
             RequestBody::ApiVersions(request) => {
                 describe::api_versions(self, services, call, &request);
             }
+            RequestBody::FindCoordinator(request) => {
+                describe::coordinator(self, services, call, request);
+            }
             RequestBody::DescribeCluster(request) => {
                 describe::cluster(self, services, call, &request);
             }

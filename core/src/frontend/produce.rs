@@ -15,6 +15,8 @@ use crate::{
 
 /// From this version a Produce may carry Zstandard (KIP-110).
 const ZSTD_SINCE: i16 = 7;
+/// How long a request waits that gives no time: as in Kafka, it does not fail for that.
+const NO_TIMEOUT_MS: u64 = 30_000;
 /// From this version topics are named by id.
 const TOPIC_ID_SINCE: i16 = 13;
 
@@ -60,6 +62,7 @@ struct Refusal {
     code: ErrorCode,
     message: Option<String>,
     records: Vec<(i32, String)>,
+    log_start: i64,
 }
 
 impl Refusal {
@@ -68,6 +71,7 @@ impl Refusal {
             code,
             message: None,
             records: Vec::new(),
+            log_start: -1,
         }
     }
 
@@ -81,10 +85,33 @@ impl Refusal {
             error_code: self.code,
             base_offset: -1,
             log_append_time_ms: -1,
-            log_start_offset: -1,
+            log_start_offset: self.log_start,
             record_errors: self.records.into_iter().map(record).collect(),
             error_message: self.message.map(KafkaString::from),
             ..ProducePartitionResponse::default()
+        }
+    }
+}
+
+impl Refusal {
+    /// Says what is wrong with a batch; once it is known to be one, the answer carries the log start (as in Kafka).
+    fn of_batch(error: BatchError, log_start: i64) -> Self {
+        let is_batch = !matches!(
+            error,
+            BatchError::NoBatch | BatchError::MultipleBatches | BatchError::OldMagic { .. }
+        );
+        let refusal = Self::from(error);
+        let names_start = matches!(
+            refusal.code,
+            ErrorCode::InvalidRecord | ErrorCode::InvalidTimestamp
+        );
+        if is_batch && names_start {
+            Self {
+                log_start,
+                ..refusal
+            }
+        } else {
+            refusal
         }
     }
 }
@@ -129,6 +156,7 @@ impl From<BatchError> for Refusal {
             code,
             message: Some(error.to_string()),
             records,
+            log_start: -1,
         }
     }
 }
@@ -168,7 +196,10 @@ pub(super) fn execute(
     if answer.waiting == 0 {
         return answer.send(frontend, services, call);
     }
-    let timeout = u64::try_from(request.timeout_ms).unwrap_or(0);
+    let timeout = u64::try_from(request.timeout_ms)
+        .ok()
+        .filter(|timeout| *timeout > 0)
+        .unwrap_or(NO_TIMEOUT_MS);
     let deadline = services.now.instant.plus_millis(timeout);
     frontend.produces.deadlines.insert((deadline, id));
     frontend.produces.pending.insert(
@@ -253,7 +284,13 @@ fn append(
         zstd_allowed: call.version >= ZSTD_SINCE,
         ..partition.settings().produce_rules
     };
-    let batch = validate_produce(target.partition.records.as_ref(), &rules, now_ms)?;
+    let log_start = partition.log().start();
+    let batch = validate_produce(target.partition.records.as_ref(), &rules, now_ms)
+        .map_err(|error| Refusal::of_batch(error, log_start))?;
+    if batch.header().attributes().is_transactional() {
+        // Without transactions such a batch would hold readers of committed records back for ever.
+        return Err(Refusal::code(ErrorCode::TransactionalIdAuthorizationFailed));
+    }
     partitions.append(&mut context, slot, batch, acks, token)?;
     Ok(acks != Acks::None)
 }

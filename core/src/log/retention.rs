@@ -99,7 +99,7 @@ impl Log {
         self.delete_front(cx, count);
     }
 
-    fn retire_by_size(&mut self, cx: &mut LogContext<'_>, run: RetentionRun) {
+    fn retire_by_size(&self, cx: &mut LogContext<'_>, run: RetentionRun) {
         let Ok(keep) = u64::try_from(self.config.retention_bytes) else {
             return;
         };

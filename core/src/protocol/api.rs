@@ -110,6 +110,9 @@ apis! {
     ListOffsets = 2: 1..=11, advertised from 1, flexible from 6, Broker;
     /// Describes brokers, topics and partitions.
     Metadata = 3: 0..=13, advertised from 0, flexible from 9, Broker;
+    /// Finds the coordinator of a group: there are none yet, and every answer says so. It is listed because librdkafka takes
+    /// its version 0 for the sign that a broker can store LZ4, and sends uncompressed data otherwise.
+    FindCoordinator = 10: 0..=6, advertised from 0, flexible from 3, Broker;
     /// Lists the APIs and features.
     ApiVersions = 18: 0..=4, advertised from 0, flexible from 3, Both;
     /// Creates topics.
@@ -242,7 +245,7 @@ mod tests {
     fn produce_is_advertised_from_zero_and_hidden_from_the_quorum() {
         let broker: Vec<Advertised> = advertised(Listener::Broker).collect();
         assert_eq!(broker[0].versions, VersionRange { min: 0, max: 13 });
-        assert_eq!(api_versions(Listener::Broker).len(), 12);
+        assert_eq!(api_versions(Listener::Broker).len(), 13);
         let controller: Vec<i16> = advertised(Listener::Controller)
             .map(|line| line.api.key())
             .collect();

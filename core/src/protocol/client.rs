@@ -11,7 +11,8 @@ use super::{
         DeleteRecordsRequestData, DeleteRecordsResponseData, DeleteTopicsRequestData,
         DeleteTopicsResponseData, DescribeClusterRequestData, DescribeClusterResponseData,
         DescribeConfigsRequestData, DescribeConfigsResponseData, FetchRequestData,
-        FetchResponseData, IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+        FetchResponseData, FindCoordinatorRequestData, FindCoordinatorResponseData,
+        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
         ListOffsetsRequestData, ListOffsetsResponseData, MetadataRequestData, MetadataResponseData,
         ProduceRequestData, ProduceResponseData,
     },
@@ -73,6 +74,7 @@ client_requests! {
     Fetch(FetchRequestData, FetchResponseData);
     ListOffsets(ListOffsetsRequestData, ListOffsetsResponseData);
     Metadata(MetadataRequestData, MetadataResponseData);
+    FindCoordinator(FindCoordinatorRequestData, FindCoordinatorResponseData);
     ApiVersions(ApiVersionsRequestData, ApiVersionsResponseData);
     CreateTopics(CreateTopicsRequestData, CreateTopicsResponseData);
     DeleteTopics(DeleteTopicsRequestData, DeleteTopicsResponseData);

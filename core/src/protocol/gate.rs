@@ -6,8 +6,8 @@
 use super::messages::{
     ApiVersionsResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
     DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-    DescribeConfigsResponseData, IncrementalAlterConfigsResponseData, ListOffsetsResponseData,
-    MetadataResponseData,
+    DescribeConfigsResponseData, FindCoordinatorResponseData, IncrementalAlterConfigsResponseData,
+    ListOffsetsResponseData, MetadataResponseData,
 };
 
 /// A response that can be fitted to a version.
@@ -68,6 +68,20 @@ impl Gate for DescribeClusterResponseData {
             for broker in &mut self.brokers {
                 broker.is_fenced = false;
             }
+        }
+    }
+}
+
+impl Gate for FindCoordinatorResponseData {
+    fn gate(&mut self, version: i16) {
+        if version < 4
+            && let Some(first) = self.coordinators.drain(..).next()
+        {
+            self.error_code = first.error_code;
+            self.error_message = first.error_message;
+            self.node_id = first.node_id;
+            self.host = first.host;
+            self.port = first.port;
         }
     }
 }

@@ -40,6 +40,8 @@ pub use kacrab_protocol::generated::{
     },
     fetch_request::FetchRequestData,
     fetch_response::FetchResponseData,
+    find_coordinator_request::FindCoordinatorRequestData,
+    find_coordinator_response::{Coordinator, FindCoordinatorResponseData},
     incremental_alter_configs_request::{
         AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequestData,
     },

@@ -7,8 +7,8 @@ use super::{
     messages::{
         ApiVersionsRequestData, CreatePartitionsRequestData, CreateTopicsRequestData,
         DeleteRecordsRequestData, DeleteTopicsRequestData, DescribeClusterRequestData,
-        DescribeConfigsRequestData, IncrementalAlterConfigsRequestData, ListOffsetsRequestData,
-        MetadataRequestData,
+        DescribeConfigsRequestData, FindCoordinatorRequestData, IncrementalAlterConfigsRequestData,
+        ListOffsetsRequestData, MetadataRequestData,
     },
     reader::{FieldFault, Read, Reader},
     schema::Schema,
@@ -98,6 +98,7 @@ macro_rules! bodies {
 bodies! {
     ListOffsets(ListOffsetsRequestData, LIST_OFFSETS);
     Metadata(MetadataRequestData, METADATA);
+    FindCoordinator(FindCoordinatorRequestData, FIND_COORDINATOR);
     ApiVersions(ApiVersionsRequestData, API_VERSIONS);
     CreateTopics(CreateTopicsRequestData, CREATE_TOPICS);
     DeleteTopics(DeleteTopicsRequestData, DELETE_TOPICS);

@@ -8,8 +8,8 @@ use super::{
     messages::{
         ApiVersionsResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
         DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-        DescribeConfigsResponseData, IncrementalAlterConfigsResponseData, ListOffsetsResponseData,
-        MetadataResponseData,
+        DescribeConfigsResponseData, FindCoordinatorResponseData,
+        IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
     },
     sink::HotMessage,
 };
@@ -84,6 +84,7 @@ macro_rules! bodies {
 bodies! {
     ListOffsets(ListOffsetsResponseData);
     Metadata(MetadataResponseData);
+    FindCoordinator(FindCoordinatorResponseData);
     ApiVersions(ApiVersionsResponseData);
     CreateTopics(CreateTopicsResponseData);
     DeleteTopics(DeleteTopicsResponseData);

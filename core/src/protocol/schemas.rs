@@ -62,6 +62,14 @@ pub(super) const METADATA: Schema = Schema {
     ],
 };
 
+pub(super) const FIND_COORDINATOR: Schema = Schema {
+    fields: &[
+        field("Key", Kind::String).until(3),
+        field("KeyType", Kind::Int8).from(1),
+        field("CoordinatorKeys", Kind::Strings).from(4),
+    ],
+};
+
 pub(super) const API_VERSIONS: Schema = Schema {
     fields: &[
         field("ClientSoftwareName", Kind::String).from(3),

@@ -53,7 +53,7 @@ impl Admin {
             ApiKey::ListOffsets => told!(ListOffsetsRequestData, listed),
             ApiKey::DescribeCluster => told!(DescribeClusterRequestData, cluster),
             ApiKey::Metadata => told!(MetadataRequestData, metadata),
-            ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions => None,
+            ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::FindCoordinator => None,
         };
         match told {
             Some(told) => self.take(asked, told),
