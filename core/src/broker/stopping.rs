@@ -12,6 +12,8 @@ use crate::{
 
 /// How long requests that wait for storage may hold up a stop.
 const ANSWERS_MS_MAX: u64 = 5_000;
+/// How long logs may take to close: a disk that is full or failing must not hold up a stop for ever.
+const CLOSING_MS_MAX: u64 = 10_000;
 
 /// How far the stop is.
 #[derive(Debug)]
@@ -27,11 +29,15 @@ pub(super) enum Stopping {
         open: BTreeSet<SlotId>,
         /// Whether the metadata log is not closed yet.
         metadata: bool,
+        /// After this, the stop goes on without them and vouches for nothing.
+        until: Instant,
     },
     /// Checkpoints are written.
     Checkpointing {
         /// Files not durable yet.
         left: Vec<CheckpointKind>,
+        /// Whether every log was closed.
+        closed: bool,
     },
     /// The clean marker is written.
     Marking,
@@ -42,8 +48,8 @@ pub(super) enum Stopping {
 impl Stopping {
     pub(super) const fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Answering { until } => Some(*until),
-            Self::Closing { .. } | Self::Checkpointing { .. } | Self::Marking | Self::Done => None,
+            Self::Answering { until } | Self::Closing { until, .. } => Some(*until),
+            Self::Checkpointing { .. } | Self::Marking | Self::Done => None,
         }
     }
 }
@@ -76,14 +82,25 @@ impl Broker {
                     self.close_logs();
                 }
             }
-            Stopping::Closing { open, metadata } => {
-                if open.is_empty() && !metadata && self.partitions.is_flushed() {
-                    self.write_last_checkpoints();
+            Stopping::Closing {
+                open,
+                metadata,
+                until,
+            } => {
+                // A log that went offline meanwhile never closes.
+                let is_open = |slot: &SlotId| {
+                    let partition = self.partitions.get(*slot);
+                    partition.is_some_and(|partition| partition.state() == PartitionState::Open)
+                };
+                let closed = !open.iter().any(is_open) && !metadata && self.partitions.is_flushed();
+                if closed || *until <= now {
+                    self.write_last_checkpoints(closed);
                 }
             }
-            Stopping::Checkpointing { left } => {
+            Stopping::Checkpointing { left, closed } => {
                 if left.is_empty() {
-                    self.mark_clean();
+                    let closed = *closed;
+                    self.mark_clean(closed);
                 }
             }
             Stopping::Marking | Stopping::Done => {}
@@ -98,9 +115,11 @@ impl Broker {
             .map(|(slot, _)| slot)
             .collect();
         let open = slots.iter().copied().collect();
+        let until = self.now.instant.plus_millis(CLOSING_MS_MAX);
         self.stage = Stage::Stopping(Stopping::Closing {
             open,
             metadata: true,
+            until,
         });
         if let Some(cluster) = &mut self.cluster {
             cluster.close(self.now, &mut self.storage);
@@ -128,7 +147,7 @@ impl Broker {
         }
     }
 
-    fn write_last_checkpoints(&mut self) {
+    fn write_last_checkpoints(&mut self, closed: bool) {
         let files = [
             (
                 CheckpointKind::RecoveryPoint,
@@ -148,7 +167,7 @@ impl Broker {
             return;
         }
         let left = files.iter().map(|(kind, _)| *kind).collect();
-        self.stage = Stage::Stopping(Stopping::Checkpointing { left });
+        self.stage = Stage::Stopping(Stopping::Checkpointing { left, closed });
         for (kind, content) in files {
             self.checkpoints.write(&mut self.storage, kind, content);
         }
@@ -156,7 +175,7 @@ impl Broker {
 
     pub(super) fn on_stop_file_written(&mut self, written: CheckpointKind) {
         match &mut self.stage {
-            Stage::Stopping(Stopping::Checkpointing { left }) => {
+            Stage::Stopping(Stopping::Checkpointing { left, .. }) => {
                 left.retain(|kind| *kind != written);
             }
             Stage::Stopping(Stopping::Marking) if written == CheckpointKind::CleanShutdown => {
@@ -168,16 +187,17 @@ impl Broker {
     }
 
     /// Vouches for every log, if every log can be vouched for.
-    fn mark_clean(&mut self) {
-        let vouched = self
-            .partitions
-            .iter()
-            .all(|(_, partition)| match partition.state() {
-                PartitionState::Open | PartitionState::Deleted => true,
-                // Never opened: as good as it was found.
-                PartitionState::Closed => partition.is_vouched(),
-                PartitionState::Opening | PartitionState::Offline(_) => false,
-            });
+    fn mark_clean(&mut self, closed: bool) {
+        let vouched = closed
+            && self
+                .partitions
+                .iter()
+                .all(|(_, partition)| match partition.state() {
+                    PartitionState::Open | PartitionState::Deleted => true,
+                    // Never opened: as good as it was found.
+                    PartitionState::Closed => partition.is_vouched(),
+                    PartitionState::Opening | PartitionState::Offline(_) => false,
+                });
         let epoch = self
             .cluster
             .as_ref()

@@ -158,7 +158,11 @@ fn requests_by_the_schemas_are_what_the_wire_crate_reads_and_writes() {
             }
         }
     }
-    assert_eq!(messages, 200 * 65, "versions of the eleven APIs with schemas");
+    assert_eq!(
+        messages,
+        200 * 65,
+        "versions of the eleven APIs with schemas"
+    );
 }
 
 #[test]
