@@ -67,6 +67,7 @@ pub struct Producer {
     queues: BTreeMap<TopicPartition, Queue>,
     reports: VecDeque<DeliveryReport>,
     memory: usize,
+    /// Records without a report.
     records: u64,
     flushing: bool,
     /// The buffer was full: batches do not wait to be filled until some of it is free.
@@ -105,7 +106,7 @@ impl Producer {
     /// Returns a [`SendError`] if the record cannot be taken; it will not be reported then.
     pub fn send(&mut self, now: Now, record: ProduceRecord) -> Result<(), SendError> {
         self.now = self.now.max(now.instant);
-        let size = record.size_max();
+        let (size, memory) = (record.size_max(), memory_of(&record));
         let max = self.config.max_request_size;
         let timestamp = record
             .timestamp
@@ -119,13 +120,13 @@ impl Producer {
         if size.saturating_add(crate::batch::HEADER_SIZE) > max {
             return Err(SendError::TooLarge { size, max });
         }
-        if self.memory > 0 && self.memory.saturating_add(size) > self.config.buffer_memory {
+        if self.memory > 0 && self.memory.saturating_add(memory) > self.config.buffer_memory {
             self.pressed = true;
             self.kicked = true;
             let record = Box::new(record);
             return Err(SendError::BufferFull { record });
         }
-        self.memory = self.memory.saturating_add(size);
+        self.memory = self.memory.saturating_add(memory);
         self.records += 1;
         let undecided = Undecided {
             record,
@@ -156,10 +157,12 @@ impl Producer {
         self.kicked = true;
     }
 
-    /// Returns the number of records whose report is not made yet.
+    /// Returns the number of records whose report was not handed out yet.
     #[must_use]
-    pub const fn outstanding(&self) -> u64 {
-        self.records
+    pub fn outstanding(&self) -> u64 {
+        let told = self.reports.iter().map(|report| report.records.len());
+        let told = u64::try_from(told.sum::<usize>()).unwrap_or(u64::MAX);
+        self.records.saturating_add(told)
     }
 
     /// Returns what is known of the cluster.
@@ -274,7 +277,7 @@ impl Producer {
     /// Reports a record that never came into a batch.
     fn give_up(&mut self, undecided: &Undecided, failure: Failure) {
         let record = &undecided.record;
-        self.release(1, record.size_max());
+        self.release(1, memory_of(record));
         let topic = &record.topic;
         self.reports.push_back(DeliveryReport {
             partition: record.partition.map(|partition| TopicPartition {
@@ -364,6 +367,14 @@ impl ClientMachine for Producer {
             .chain(self.network.deadline(self.now))
             .min()
     }
+}
+
+/// Returns what a record counts for in `buffer.memory`: while its topic is not known, a small
+/// record takes several times its size.
+fn memory_of(record: &ProduceRecord) -> usize {
+    let headers = record.headers.len().saturating_mul(size_of::<Header>());
+    let fixed = size_of::<Undecided>().saturating_add(headers);
+    record.size_max().saturating_add(fixed)
 }
 
 /// Says whether waiting cannot help a topic.

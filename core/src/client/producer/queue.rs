@@ -155,7 +155,7 @@ impl Queue {
             token: record.token,
             timestamp,
         });
-        open.memory = open.memory.saturating_add(record.size_max());
+        open.memory = open.memory.saturating_add(super::memory_of(record));
         Added::Yes
     }
 
