@@ -4,6 +4,7 @@
 //! [`shard`] first, the loop that owns a machine and its sockets, then [`files`], which performs its file operations.
 
 pub mod cli;
+pub mod client;
 mod clock;
 pub mod config;
 pub mod files;

@@ -6,8 +6,12 @@ use clap::{Parser, Subcommand};
 
 use crate::config::split_host_port;
 
+mod bootstrap;
+mod consume;
 mod dev;
+mod produce;
 mod start;
+mod topic;
 
 /// A Kafka-compatible replicated log in one small binary.
 ///
@@ -31,6 +35,24 @@ enum Command {
     /// No format step is needed. Settings that Kafka does not know are reported with the name that may have been meant; settings
     /// that this release does not support are refused when ignoring them would be dangerous.
     Start(StartArgs),
+    /// Create, list, describe and delete topics
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Write lines from standard input to a topic, one record per line
+    ///
+    /// Ends when the input ends, after everything was confirmed. Exit code 0 says that every record was written, 1 that some
+    /// were not or perhaps not; the summary on standard error counts them.
+    #[command(after_help = "Examples:
+  echo hello | seedlog produce -t greetings
+  seedlog produce -t orders --key-separator : --compression-type zstd < orders.txt")]
+    Produce(produce::ProduceArgs),
+    /// Write records of a topic to standard output, one line per record
+    ///
+    /// Without --from-beginning, --offset or --timestamp it shows what is written from now on. Ctrl-C ends it.
+    #[command(after_help = "Examples:
+  seedlog consume -t greetings --from-beginning --exit-at-end
+  seedlog consume -t orders -p 0 --offset 42 -n 1 --print-key --print-headers --print-timestamp")]
+    Consume(consume::ConsumeArgs),
 }
 
 /// Options of `seedlog dev`.
@@ -82,5 +104,8 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Dev(args) => dev::run(&args),
         Command::Start(args) => start::run(&args),
+        Command::Topic(command) => topic::run(&command),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
     }
 }
