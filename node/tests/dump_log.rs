@@ -11,7 +11,7 @@ mod broker;
 mod client;
 #[path = "foreign_clients/program.rs"]
 mod program;
-#[path = "clients/raw.rs"]
+#[path = "clients/raw/mod.rs"]
 #[expect(dead_code, reason = "shared with tests that ask for more")]
 mod raw;
 #[path = "clients/tools.rs"]

@@ -1,21 +1,23 @@
 //! Kills the broker under load, again and again, on one folder: nothing that it acknowledged may be missing or changed.
 //!
 //! Run it with `cargo test -p seedlog --test kill_nine`; after `--` a number of rounds (50 when left out) and a seed. The
-//! topics have the rule `durable`, which is the default. What a kill alone cannot show (the page cache survives it) the
+//! topics have the rule `durable`, which is the default. Some kills are followed by what a crash may leave behind: a write cut
+//! short at the end of the log, indexes that are gone. What a kill alone cannot show (the page cache survives it) the
 //! simulator does.
 
 #[path = "clients/broker.rs"]
 #[expect(dead_code, reason = "shared with tests that start it otherwise")]
 mod broker;
-#[path = "clients/raw.rs"]
+#[path = "clients/raw/mod.rs"]
 #[expect(dead_code, reason = "shared with tests that ask for more")]
 mod raw;
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
-    io,
+    fs::{self, File},
+    io::{self, Write as _},
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -83,6 +85,7 @@ fn main() {
             assert!(status.success(), "SIGTERM ended the broker with {status}");
         } else {
             process.kill();
+            harm(&site, round, &mut dice);
         }
         let mut gained = 0;
         let answers = load
@@ -119,6 +122,42 @@ fn main() {
         fastest.as_millis()
     );
     println!("{rounds} passed, 0 failed");
+}
+
+/// What a crash can leave behind beside the log itself, now and then: a write that was cut short, or no indexes at all.
+fn harm(site: &Site, round: u64, dice: &mut Dice) {
+    for partition in 0..PARTITIONS {
+        let folder = site.partition(TOPIC, partition);
+        let files = || {
+            fs::read_dir(&folder)
+                .expect("the partition has a folder")
+                .map(|entry| entry.expect("an entry").path())
+        };
+        let with = |extension: &str| {
+            files()
+                .filter(|file| file.extension().is_some_and(|ours| ours == extension))
+                .collect()
+        };
+        if round % 3 == 1 {
+            let logs: Vec<PathBuf> = with("log");
+            let last = logs.into_iter().max().expect("a log has an active segment");
+            let cut = batch(&[id(round << 8 | 0xfe, 0)]);
+            let kept = 1 + usize::try_from(dice.roll()).expect("64 bits") % (cut.len() - 1);
+            let mut last = File::options()
+                .append(true)
+                .open(last)
+                .expect("the segment can be opened");
+            last.write_all(&cut[..kept])
+                .expect("the segment can be written");
+        }
+        if round % 4 == 2 {
+            let indexes: [Vec<PathBuf>; 2] = ["index", "timeindex"].map(with);
+            indexes
+                .concat()
+                .iter()
+                .for_each(|index| fs::remove_file(index).expect("an index can be removed"));
+        }
+    }
 }
 
 /// A topic of this round alone: what was just made must survive as well.

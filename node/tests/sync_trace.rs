@@ -7,7 +7,7 @@
 #[path = "clients/broker.rs"]
 #[expect(dead_code, reason = "shared with tests that kill brokers")]
 mod broker;
-#[path = "clients/raw.rs"]
+#[path = "clients/raw/mod.rs"]
 #[expect(dead_code, reason = "shared with tests that ask for more")]
 mod raw;
 #[path = "clients/strace.rs"]

@@ -137,6 +137,8 @@ pub(crate) trait Client {
         partition: i32,
         time: i64,
     ) -> Result<Option<i64>, Failure>;
+    /// Writes a topic's configs back as they are, if the client can: how many, and the names of those that changed.
+    fn configs_round_trip(&mut self, topic: &str) -> Result<Option<(u64, Vec<String>)>, Failure>;
     /// Creates a topic of one partition.
     fn create_topic(&mut self, topic: &str) -> Result<(), Failure>;
 }

@@ -173,6 +173,10 @@ impl Client for Kcat {
         Ok((offset >= 0).then_some(offset))
     }
 
+    fn configs_round_trip(&mut self, _topic: &str) -> Result<Option<(u64, Vec<String>)>, Failure> {
+        Ok(None)
+    }
+
     fn create_topic(&mut self, _topic: &str) -> Result<(), Failure> {
         Err("kcat creates topics only by using them".to_owned().into())
     }

@@ -15,7 +15,7 @@ mod matrix;
 mod program;
 #[path = "../clients/proxy.rs"]
 mod proxy;
-#[path = "../clients/raw.rs"]
+#[path = "../clients/raw/mod.rs"]
 #[expect(dead_code, reason = "shared with tests that also read values")]
 mod raw;
 mod suite;

@@ -154,6 +154,22 @@ impl Client for Program {
         Ok(answer["offset"].as_i64())
     }
 
+    fn configs_round_trip(&mut self, topic: &str) -> Result<Option<(u64, Vec<String>)>, Failure> {
+        if !["java", "confluent-kafka"].contains(&self.name) {
+            return Ok(None);
+        }
+        let answer = self.ask(json!({ "do": "configs_round_trip", "topic": topic }))?;
+        let changed = answer["changed"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(Value::to_string);
+        Ok(Some((
+            answer["written"].as_u64().unwrap_or(0),
+            changed.collect(),
+        )))
+    }
+
     fn create_topic(&mut self, topic: &str) -> Result<(), Failure> {
         self.ask(json!({ "do": "create_topic", "topic": topic, "partitions": 1, "configs": {} }))
             .map(|_| ())

@@ -31,7 +31,7 @@ impl Suite {
     /// Starts the broker behind a proxy, Apache Kafka when a distribution is given, and all clients in front of it.
     pub(crate) fn start(work: &Path, tools: &Path, kafka: Option<PathBuf>) -> Self {
         let proxy = Proxy::listen().expect("a free port");
-        let site = Site::new(&work.join("broker"), Some(proxy.address()), "");
+        let site = Site::new(&work.join("broker"), Some(proxy.address()), OFTEN);
         proxy.lead_to(site.address());
         let mut clients: Vec<Box<dyn Client>> = vec![Box::new(Kcat::new(proxy.address()))];
         for program in Program::all(tools, proxy.address(), work) {
@@ -138,6 +138,9 @@ impl Suite {
         self.failed.is_empty() && self.passed > 0
     }
 }
+
+/// Retention is looked after twice a second, from the start on.
+const OFTEN: &str = "log.retention.check.interval.ms=500\nlog.initial.task.delay.ms=500\n";
 
 /// The wall clock in milliseconds, as records have it.
 pub(crate) fn now_ms() -> i64 {

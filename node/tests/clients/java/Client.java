@@ -15,6 +15,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -23,6 +25,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.protocol.Errors;
@@ -58,6 +61,7 @@ public final class Client {
             case "offset_for_time" -> offsetForTime(job, answer);
             case "bounds" -> bounds(job, answer);
             case "create_topic" -> createTopic(job);
+            case "configs_round_trip" -> configsRoundTrip(job, answer);
             default -> throw new IllegalArgumentException("no such job: " + job);
         }
     }
@@ -152,9 +156,42 @@ public final class Client {
         Map<String, String> configs = new HashMap<>();
         job.get("configs").properties().forEach(config -> configs.put(config.getKey(), config.getValue().asText()));
         NewTopic topic = new NewTopic(job.get("topic").asText(), job.get("partitions").asInt(), (short) 1).configs(configs);
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", (Object) job.get("bootstrap").asText()))) {
+        try (Admin admin = admin(job)) {
             admin.createTopics(List.of(topic)).all().get();
         }
+    }
+
+    private static void configsRoundTrip(JsonNode job, ObjectNode answer) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, job.get("topic").asText());
+        try (Admin admin = admin(job)) {
+            Map<String, String> before = configs(admin, topic);
+            List<AlterConfigOp> same = new ArrayList<>();
+            before.forEach((name, value) -> same.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
+            ArrayNode changed = answer.putArray("changed");
+            for (List<AlterConfigOp> operations : List.of(same, same.subList(0, 1))) {
+                admin.incrementalAlterConfigs(Map.of(topic, operations)).all().get();
+                configs(admin, topic).forEach((name, value) -> {
+                    if (!value.equals(before.get(name))) {
+                        changed.add(name);
+                    }
+                });
+            }
+            answer.put("written", before.size());
+        }
+    }
+
+    private static Map<String, String> configs(Admin admin, ConfigResource resource) throws Exception {
+        Map<String, String> values = new HashMap<>();
+        for (ConfigEntry entry : admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()) {
+            if (!entry.isReadOnly()) {
+                values.put(entry.name(), entry.value());
+            }
+        }
+        return values;
+    }
+
+    private static Admin admin(JsonNode job) {
+        return Admin.create(Map.of("bootstrap.servers", (Object) job.get("bootstrap").asText()));
     }
 
     private static KafkaConsumer<byte[], byte[]> consumer(JsonNode job) {

@@ -4,7 +4,7 @@ import sys
 import time
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 import jobs
 from jobs import decoded, encoded
@@ -130,6 +130,30 @@ def create_topic(job):
     except KafkaException as failure:
         error = failure.args[0]
         return {"error": error.str(), "code": error.code()}
+
+
+def configs_round_trip(job):
+    admin = AdminClient({"bootstrap.servers": job["bootstrap"]})
+
+    def described():
+        topic = ConfigResource(ConfigResource.Type.TOPIC, job["topic"])
+        entries = admin.describe_configs([topic])[topic].result(timeout=30)
+        return {name: entry.value for name, entry in entries.items() if not entry.is_read_only}
+
+    def write(configs):
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()
+        ]
+        topic = ConfigResource(ConfigResource.Type.TOPIC, job["topic"], incremental_configs=entries)
+        admin.incremental_alter_configs([topic])[topic].result(timeout=30)
+
+    before = described()
+    changed = []
+    for configs in (before, dict(list(before.items())[:1])):
+        write(configs)
+        after = described()
+        changed += [name for name in before | after if before.get(name) != after.get(name)]
+    return {"written": len(before), "changed": changed}
 
 
 if __name__ == "__main__":
