@@ -49,9 +49,17 @@ pub enum LogDirError {
 }
 
 impl DirLock {
-    /// Creates the folder when it is missing and takes its lock.
-    pub(crate) fn take(dir: &Path) -> Result<Self, LogDirError> {
-        create_durably(dir).map_err(|cause| LogDirError::Create {
+    /// Creates the folder when it is missing and takes its lock; appends to `unsynced` the folders in which new entries made
+    /// it: the core syncs entries below its log directories, but cannot sync the entry that is one.
+    pub(crate) fn take(dir: &Path, unsynced: &mut Vec<PathBuf>) -> Result<Self, LogDirError> {
+        let missing = dir
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        unsynced.extend(missing.map(|folder| match folder.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        }));
+        fs::create_dir_all(dir).map_err(|cause| LogDirError::Create {
             dir: dir.to_owned(),
             cause,
         })?;
@@ -77,23 +85,6 @@ impl DirLock {
     }
 }
 
-/// Creates a folder with its missing ancestors, and syncs the folders that name them: the core syncs entries below its log
-/// directories, but cannot sync the entry that is a log directory.
-fn create_durably(dir: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = dir
-        .ancestors()
-        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
-        .collect();
-    fs::create_dir_all(dir)?;
-    for folder in missing {
-        match folder.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all()?,
-            _ => File::open(".")?.sync_all()?,
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,11 +93,15 @@ mod tests {
     fn a_log_directory_serves_one_holder_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let nested = dir.path().join("data/a");
-        let first = DirLock::take(&nested).unwrap();
-        let refused = DirLock::take(&nested).unwrap_err();
+        let mut unsynced = Vec::new();
+        let first = DirLock::take(&nested, &mut unsynced).unwrap();
+        assert_eq!(unsynced, [dir.path().join("data"), dir.path().to_owned()]);
+        unsynced.clear();
+        let refused = DirLock::take(&nested, &mut unsynced).unwrap_err();
         assert!(matches!(refused, LogDirError::InUse { .. }), "{refused}");
         drop(first);
-        DirLock::take(&nested).unwrap();
+        DirLock::take(&nested, &mut unsynced).unwrap();
+        assert!(unsynced.is_empty(), "nothing was created");
     }
 
     #[test]
@@ -114,7 +109,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");
         fs::write(&path, b"").unwrap();
-        let refused = DirLock::take(&path).unwrap_err();
+        let refused = DirLock::take(&path, &mut Vec::new()).unwrap_err();
         assert!(refused.to_string().contains("log.dirs"), "{refused}");
     }
 }

@@ -45,7 +45,24 @@ pub struct Files {
     table: Table,
     workers: Workers,
     pending: PendingWrites,
+    above: FoldersAbove,
     _locks: Vec<DirLock>,
+}
+
+/// Folders above the log directories that got new entries at the start. Every sync covers them until one that did has succeeded:
+/// a file is only as durable as the path that leads to it.
+#[derive(Debug, Default)]
+struct FoldersAbove {
+    unsynced: Vec<PathBuf>,
+    syncs: Vec<OpId>,
+}
+
+impl FoldersAbove {
+    fn on_done(&mut self, completion: &Completion) {
+        if self.syncs.contains(&completion.id) && completion.result.is_ok() {
+            *self = Self::default();
+        }
+    }
 }
 
 /// A range of a file on its way to a socket. It keeps the file open and remembers whether the file was cut meanwhile.
@@ -88,14 +105,16 @@ impl Files {
         open_max: usize,
         done: UnboundedSender<Done>,
     ) -> Result<Self, LogDirError> {
+        let mut above = FoldersAbove::default();
         let mut locks = Vec::with_capacity(dirs.len());
         for dir in dirs {
-            locks.push(DirLock::take(dir)?);
+            locks.push(DirLock::take(dir, &mut above.unsynced)?);
         }
         Ok(Self {
             table: Table::new(dirs.to_vec(), open_max),
             workers: Workers::new(done),
             pending: PendingWrites::default(),
+            above,
             _locks: locks,
         })
     }
@@ -153,6 +172,7 @@ impl Files {
         file: Option<FileId>,
         completed: &mut Vec<Completion>,
     ) {
+        self.above.on_done(&completion);
         completed.push(completion);
         let Some(file) = file else { return };
         if let Some(entry) = self.table.entry(file) {
@@ -320,25 +340,32 @@ impl Files {
         if files.is_empty() && dirs.is_empty() {
             return Some(Ok(OpResult::Done));
         }
-        let set = SyncSet::new(id, files.len() + dirs.len());
-        let mut jobs = Vec::with_capacity(files.len() + dirs.len());
+        let mut targets = Vec::with_capacity(files.len());
         for target in files {
-            let handle = match self.table.handle(target.file) {
-                Ok(handle) => handle,
+            match self.table.handle(target.file) {
+                Ok(handle) => targets.push(handle),
                 Err(error) => return Some(Err(error)),
-            };
+            }
             // Cleared at the start, so that a write during the sync counts as not synced.
             if let Some(entry) = self.table.entry(target.file) {
                 entry.dirty = false;
             }
-            jobs.push(Job::SyncFile(Arc::clone(&set), handle));
         }
-        for dir in dirs {
-            match self.table.locate(dir) {
-                Ok(place) => jobs.push(Job::SyncDir(Arc::clone(&set), place)),
-                Err(error) => return Some(Err(error)),
-            }
+        let places: io::Result<Vec<_>> = dirs.iter().map(|dir| self.table.locate(dir)).collect();
+        let mut places = match places {
+            Ok(places) => places,
+            Err(error) => return Some(Err(error)),
+        };
+        if !self.above.unsynced.is_empty() {
+            places.extend_from_slice(&self.above.unsynced);
+            self.above.syncs.push(id);
         }
+        let set = SyncSet::new(id, targets.len() + places.len());
+        let targets = targets.into_iter();
+        let places = places.into_iter();
+        let jobs = targets
+            .map(|file| Job::SyncFile(Arc::clone(&set), file))
+            .chain(places.map(|place| Job::SyncDir(Arc::clone(&set), place)));
         self.workers.submit(jobs);
         None
     }
@@ -436,8 +463,9 @@ pub(crate) fn descriptors_max() -> usize {
     })
 }
 
-/// Larger reads always go to a worker: copying this much takes about as long as waking a thread.
-const INLINE_READ_BYTES_MAX: usize = 256 * 1024;
+/// Larger reads always go to a worker, even if the page cache holds them: copying this much takes a tenth of a millisecond, for
+/// which a thread may well be woken instead.
+const INLINE_READ_BYTES_MAX: usize = 1024 * 1024;
 
 /// The largest read done without knowing whether it blocks.
 const BLIND_READ_BYTES_MAX: usize = 16 * 1024;
