@@ -83,7 +83,9 @@ pub(crate) fn run(subject: Subject, work: Work, plan: &Plan, scratch: &Path) -> 
         Work::Fetch { chunk } if is_kafka => client.fetch(bytes, chunk),
         Work::Fetch { chunk } => client.fetch_from_floor(bytes, chunk, plan.bytes),
     };
-    load(work.bytes(plan) / 8);
+    // Every partition's log is open and has its epoch written down before the clock starts.
+    let twice_around = work.partitions() * plan.request_bytes * 2;
+    load((work.bytes(plan) / 8).max(twice_around as u64));
     let before = Usage::of(child.id());
     let begin = Instant::now();
     let (requests_done, bytes) = load(work.bytes(plan));
