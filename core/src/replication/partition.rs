@@ -350,19 +350,12 @@ impl Partition {
             }
             LogEvent::ReadDone { id, result } => effects.reads.push((id, result)),
             LogEvent::LookupDone { id, result } => effects.lookups.push((id, result)),
-            LogEvent::Offline { file, at, reason } => {
+            // The log has told people already, with a notice.
+            LogEvent::Offline { reason, .. } => {
                 self.state = PartitionState::Offline(reason);
                 self.leadership = None;
                 self.fail_all(AppendFailure::Offline, effects);
                 effects.opened = true;
-                let partition = self.name.clone();
-                let event = Event::PartitionOffline {
-                    partition,
-                    file,
-                    at,
-                    reason,
-                };
-                effects.events.push(event);
             }
             LogEvent::SyncFailed { path, fault } => effects.sync_failed = Some((path, fault)),
             LogEvent::Closed => {
