@@ -43,19 +43,20 @@ pub(crate) fn grouped_std_names(code: &str) -> Vec<String> {
         let mut path = vec!["std".to_owned()];
         let mut word = String::new();
         for letter in group.chars() {
+            if !matches!(letter, '{' | ',' | '}') {
+                word.push(letter);
+                continue;
+            }
+            // Without what it may be renamed to.
+            let name = word.split_whitespace().next().unwrap_or_default();
             match letter {
-                '{' => path.push(std::mem::take(&mut word).trim_end_matches(':').to_owned()),
-                ',' | '}' => {
-                    if !word.is_empty() {
-                        found.push(format!("{}::{word}", path.join("::")));
-                        word.clear();
-                    }
-                    if letter == '}' {
-                        path.pop();
-                    }
-                }
-                ' ' => {}
-                letter => word.push(letter),
+                '{' => path.push(name.trim_end_matches(':').to_owned()),
+                _ if !name.is_empty() => found.push(format!("{}::{name}", path.join("::"))),
+                _ => {}
+            }
+            word.clear();
+            if letter == '}' {
+                path.pop();
             }
             if path.is_empty() {
                 break;
@@ -86,7 +87,7 @@ fn checks_find_what_they_look_for() {
     assert!(!has_part("terminal", "term") && !has_part("determine", "term"));
     assert!(names("use std::fs;", "std::fs") && !names("std::fsx", "std::fs"));
     assert_eq!(
-        grouped_std_names("use std::{ fs, time::{Duration, Instant}, io, }; let x = {};"),
+        grouped_std_names("use std::{ fs, time::{Duration, Instant as Moment}, io, }; let x = {};"),
         [
             "std::fs",
             "std::time::Duration",
