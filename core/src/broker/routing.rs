@@ -61,8 +61,8 @@ impl Broker {
     /// A failed sync, or a device that fails: which bytes are durable is unknown from now on.
     pub(super) fn give_up_log_dir(&mut self, path: crate::storage::FilePath, fault: StorageFault) {
         let message = format!(
-            "the log directory failed ({path}: {fault}); what it acknowledged is safe on disk, what was in flight was not \
-             acknowledged; check the disk and start again"
+            "the log directory failed ({path}: {fault}); which bytes written since the last sync are on disk is unknown, \
+             records of topics with flush.messages=1 were not acknowledged without one; check the disk and start again"
         );
         self.tell(Event::LogDirFailed { path, fault });
         self.fail(message);
