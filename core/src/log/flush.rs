@@ -296,6 +296,10 @@ impl Log {
         if self.planted.has(Planted::B34) {
             return self.written_end;
         }
+        if !self.opened {
+            // What was known of it before still holds, and the next start needs it to tell damage from a torn tail.
+            return self.hint.recovery_point;
+        }
         let mut point = self.flushed_end;
         if let Some(start) = self.epoch_file.first_unrecorded(&self.epochs) {
             point = point.min(start.max(self.start));

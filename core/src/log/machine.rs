@@ -106,6 +106,8 @@ pub struct Log {
     pub(super) flush: FlushState,
     pub(super) retention: Option<RetentionRun>,
     pub(super) closing: bool,
+    /// Whether a recovery got to its end: only then do the offsets above say what is on disk.
+    pub(super) opened: bool,
 }
 
 impl Log {
@@ -145,6 +147,7 @@ impl Log {
             flush: FlushState::default(),
             retention: None,
             closing: false,
+            opened: false,
         }
     }
 

@@ -569,6 +569,7 @@ impl Log {
     /// The log is in service.
     fn finish_opening(&mut self, cx: &mut LogContext<'_>, recovery: &Recovery) {
         self.state = State::Open;
+        self.opened = true;
         self.end = recovery.end;
         self.written_end = recovery.end;
         self.flushed_end = recovery.end;

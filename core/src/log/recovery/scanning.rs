@@ -16,7 +16,7 @@ use crate::{
         time_index,
     },
     planted::Planted,
-    storage::{FileId, FileOp},
+    storage::{FileId, FileOp, WriteData},
 };
 
 use super::{Cut, Recovery, Refusal, Slot, Step, agrees};
@@ -214,7 +214,10 @@ impl Log {
         recovery: &mut Recovery,
     ) -> Result<(), Refusal> {
         let bytes = recovery.chunk.take().unwrap_or_default();
-        match self.walk_chunk(recovery, &bytes) {
+        let from = recovery.position;
+        let end = self.walk_chunk(recovery, &bytes);
+        self.write_again(cx, recovery, from, &bytes);
+        match end {
             ChunkEnd::More(need) => {
                 self.read_chunk(cx, recovery, need.max(CHUNK_BYTES));
                 Ok(())
@@ -238,6 +241,33 @@ impl Log {
                 self.end_here(cx, recovery, Cut { at, position }, OfflineReason::Damaged)
             }
         }
+    }
+
+    /// Writes what is kept past the recovery point again, the same bytes at the same place. A sync that failed before the process
+    /// ended left pages that the cache shows and takes for clean: a sync alone would never bring them to the disk (catalogue
+    /// B43).
+    fn write_again(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        recovery: &mut Recovery,
+        from: u32,
+        chunk: &Bytes,
+    ) {
+        let is_past = recovery.stop_at.is_none() && recovery.end > recovery.recovery_point;
+        let good = recovery.position.saturating_sub(from);
+        let (Some(file), Ok(good)) = (self.segments[recovery.at].log.id, usize::try_from(good))
+        else {
+            return;
+        };
+        if !is_past || good == 0 || good > chunk.len() || self.planted.has(Planted::B46) {
+            return;
+        }
+        let write = FileOp::Write {
+            file,
+            at: u64::from(from),
+            data: WriteData::from_body(chunk.slice(..good)),
+        };
+        self.ask(cx, recovery, write, Slot::Must(FileKind::Log));
     }
 
     /// Walks the batches of a chunk; `recovery.position` ends behind the last good one.
