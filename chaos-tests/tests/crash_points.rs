@@ -1,0 +1,170 @@
+//! Death of the process or the machine between, within and after storage operations.
+
+use seedlog_chaos_tests::seeds::{check, effective, events, seeds};
+use seedlog_sim::{
+    broker::today,
+    disk::Survival,
+    history::Acks,
+    plan::{Decisive, Fault, Glob, Moment, OpKind, Trigger},
+    scenario::{Producers, Rule, Scenario},
+};
+
+fn scenario(name: &str) -> Scenario {
+    Scenario::new("crash_points", name)
+        .topic("orders", 1, Rule::Durable)
+        .config("internal.segment.bytes", "2048")
+        .config("index.interval.bytes", "1")
+        .producers(Producers::new(1, Acks::All))
+        .readers(1)
+        .lasting_ms(1_500)
+}
+
+fn at(nth: u64, moment: Moment) -> Trigger {
+    Trigger::Storage {
+        node: 0,
+        kind: OpKind::Any,
+        file: Glob::new("*orders-0*"),
+        nth,
+        moment,
+    }
+}
+
+const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Within(500), Moment::After];
+
+/// A roll is finished or undone whatever it dies in the middle of: the machine loses power at every storage operation of the
+/// partition's folder over several rolls, before, within and after its effect, and nothing acknowledged is missing afterwards.
+#[test]
+fn power_loss_at_every_storage_operation_of_a_roll_is_survived() {
+    let (down_ms, survival) = (1, Survival::Scattered);
+    for (nth, moment) in (1..50).flat_map(|nth| MOMENTS.map(|moment| (nth, moment))) {
+        let scenario = scenario("power_loss_at_every_storage_operation_of_a_roll_is_survived")
+            .fault(
+                at(nth, moment),
+                Fault::PowerLoss {
+                    node: 0,
+                    down_ms,
+                    survival,
+                },
+            );
+        for seed in seeds(1) {
+            let report = scenario.run(seed ^ nth, &today());
+            report.assert_ok();
+            assert_eq!(report.tally.faults["power-loss"].effective, 1, "{report}");
+            assert!(report.tally.events["segment-rolled"] > 1, "{report}");
+        }
+    }
+}
+
+/// The same with a process that dies and a page cache that stays.
+#[test]
+fn kill_at_every_storage_operation_of_a_roll_is_survived() {
+    let kill = Fault::Crash {
+        node: 0,
+        down_ms: 1,
+    };
+    for (nth, moment) in (1..50).flat_map(|nth| MOMENTS.map(|moment| (nth, moment))) {
+        let scenario = scenario("kill_at_every_storage_operation_of_a_roll_is_survived")
+            .fault(at(nth, moment), kill.clone());
+        for seed in seeds(1) {
+            let report = scenario.run(seed ^ nth, &today());
+            report.assert_ok();
+            assert_eq!(report.tally.faults["crash"].effective, 1, "{report}");
+        }
+    }
+}
+
+/// Recovery may itself die at any operation, again and again: the next one starts from what is there.
+#[test]
+fn power_loss_at_every_storage_operation_of_a_recovery_is_survived() {
+    let loss = |down_ms| Fault::PowerLoss {
+        node: 0,
+        down_ms,
+        survival: Survival::Mixed,
+    };
+    for nth in 1..40 {
+        let storage = Trigger::Storage {
+            node: 0,
+            kind: OpKind::Any,
+            file: Glob::any(),
+            nth: 400 + nth,
+            moment: MOMENTS[nth as usize % 3],
+        };
+        let scenario = scenario("power_loss_at_every_storage_operation_of_a_recovery_is_survived")
+            .fault_at(700, loss(1))
+            .fault(storage, loss(2));
+        let report = scenario.run(nth, &today());
+        report.assert_ok();
+    }
+}
+
+/// A write that the power loss tore is a torn tail: it is cut, and what was acknowledged before it stays.
+#[test]
+fn torn_tail_is_cut_and_nothing_else() {
+    let torn = |nth, permille| Trigger::Storage {
+        node: 0,
+        kind: OpKind::Write,
+        file: Glob::new("*orders-0*.log"),
+        nth,
+        moment: Moment::Within(permille),
+    };
+    let kill = Fault::Crash {
+        node: 0,
+        down_ms: 5,
+    };
+    let scenario = scenario("torn_tail_is_cut_and_nothing_else")
+        .fault(torn(5, 900), kill.clone())
+        .fault(torn(9, 500), kill.clone())
+        .fault(torn(14, 10), kill);
+    let reports = check(10, &scenario);
+    assert_eq!(effective(&reports, "crash"), 3 * reports.len() as u64);
+    assert!(events(&reports, "tail-cut") >= 2 * reports.len() as u64);
+}
+
+/// Eight kills in a row, some of them while the broker still recovers from the one before, end in a broker that serves.
+#[test]
+fn restart_storm_ends_in_service() {
+    let kill = Fault::Crash {
+        node: 0,
+        down_ms: 1,
+    };
+    let opened = |nth| Trigger::Event {
+        node: 0,
+        event: Decisive::LogOpened,
+        nth,
+    };
+    let scenario = (0..5)
+        .fold(scenario("restart_storm_ends_in_service"), |scenario, n| {
+            scenario.fault_at(500 + 40 * n, kill.clone())
+        })
+        .fault(opened(1), kill.clone())
+        .fault(opened(2), kill.clone())
+        .fault(opened(3), kill);
+    let reports = check(10, &scenario);
+    assert!(effective(&reports, "crash") >= 6 * reports.len() as u64);
+}
+
+/// The clean marker is gone before anything changes (B45): a clean stop, new writes, then a power loss. A recovery that
+/// trusted the old marker would not look at the torn tail.
+#[test]
+fn stale_clean_marker_is_not_trusted() {
+    let scenario = scenario("stale_clean_marker_is_not_trusted")
+        .lasting_ms(4_000)
+        .fault_at(
+            1_000,
+            Fault::CleanStop {
+                node: 0,
+                down_ms: 10,
+            },
+        )
+        .fault_at(
+            2_500,
+            Fault::PowerLoss {
+                node: 0,
+                down_ms: 10,
+                survival: Survival::Scattered,
+            },
+        );
+    let reports = check(10, &scenario);
+    assert_eq!(effective(&reports, "clean-stop"), reports.len() as u64);
+    assert_eq!(effective(&reports, "power-loss"), reports.len() as u64);
+}

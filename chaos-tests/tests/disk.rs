@@ -1,0 +1,134 @@
+//! Disks that fill up, fail, stall, or forget.
+
+use seedlog_chaos_tests::seeds::{allowed, check, effective, events};
+use seedlog_sim::{
+    disk::{Damage, Survival},
+    history::Acks,
+    plan::{Fault, Glob, PlannedDiskFault},
+    scenario::{Producers, Rule, Scenario},
+};
+
+fn scenario(name: &str) -> Scenario {
+    Scenario::new("disk", name)
+        .topic("orders", 2, Rule::Durable)
+        .config("internal.segment.bytes", "4096")
+        .config("index.interval.bytes", "256")
+        .producers(Producers::new(2, Acks::All))
+        .readers(1)
+        .lasting_ms(8_000)
+}
+
+fn disk(fault: PlannedDiskFault) -> Fault {
+    Fault::Disk { node: 0, fault }
+}
+
+fn power_loss() -> Fault {
+    Fault::PowerLoss {
+        node: 0,
+        down_ms: 10,
+        survival: Survival::Nothing,
+    }
+}
+
+fn damage(damage: Damage, file: &str, clean: bool) -> Fault {
+    Fault::Damage {
+        node: 0,
+        damage,
+        file: Glob::new(file),
+        down_ms: 10,
+        clean,
+    }
+}
+
+/// A full disk refuses writes and harms none that it took: with room again the broker serves, and all that it acknowledged
+/// is there.
+#[test]
+fn full_disk_harms_nothing_acknowledged() {
+    let scenario = scenario("full_disk_harms_nothing_acknowledged")
+        .fault_at(
+            2_000,
+            disk(PlannedDiskFault::Full {
+                room: 3_000,
+                for_ms: 2_000,
+            }),
+        )
+        .fault_at(6_000, power_loss());
+    let reports = check(6, &scenario);
+    assert!(effective(&reports, "disk-full") > 0);
+}
+
+/// A failed sync is fatal for its log directory (B43): its dirty pages are gone, a later sync that succeeds proves nothing, and
+/// nothing in flight is acknowledged. The broker recovers from what is on disk.
+#[test]
+fn failed_sync_is_never_believed() {
+    let fail = PlannedDiskFault::FailSync {
+        file: Glob::new("*.log"),
+        times: 1,
+    };
+    let scenario = scenario("failed_sync_is_never_believed")
+        .fault_at(2_000, disk(fail.clone()))
+        .fault_at(3_000, power_loss())
+        .fault_at(5_000, disk(fail));
+    let reports = check(8, &scenario);
+    assert!(effective(&reports, "failed-sync") >= reports.len() as u64);
+    assert!(events(&reports, "log-dir-failed") >= reports.len() as u64);
+}
+
+/// A write error, whole or in the middle, is answered as an error or unknown, never as stored.
+#[test]
+fn failed_write_is_not_acknowledged() {
+    let fail = |short| PlannedDiskFault::FailWrite {
+        file: Glob::new("*orders*.log"),
+        times: 1,
+        no_space: false,
+        short,
+    };
+    let scenario = scenario("failed_write_is_not_acknowledged")
+        .fault_at(2_000, disk(fail(false)))
+        .fault_at(4_000, disk(fail(true)))
+        .fault_at(6_000, power_loss());
+    let reports = check(6, &scenario);
+    assert!(effective(&reports, "write-error") >= reports.len() as u64);
+}
+
+/// A disk that stalls for seconds delays answers and breaks none, with syncs alone and with everything.
+#[test]
+fn slow_disk_only_delays() {
+    let stall = |syncs_only| {
+        disk(PlannedDiskFault::Stall {
+            for_ms: 2_500,
+            syncs_only,
+        })
+    };
+    let scenario = scenario("slow_disk_only_delays")
+        .fault_at(1_500, stall(true))
+        .fault_at(5_000, stall(false));
+    let reports = check(6, &scenario);
+    assert!(effective(&reports, "disk-stall") >= reports.len() as u64);
+    assert_eq!(allowed(&reports, "unsynced record lost by power loss"), 0);
+}
+
+/// Indexes are made again when they are missing, short, zeroed or wrong, after a crash and after a clean stop; no look-up goes
+/// wrong and no record is lost.
+#[test]
+fn damaged_index_is_made_again() {
+    let kinds = [Damage::FlipBit, Damage::Cut, Damage::Zero, Damage::Remove];
+    let scenario = (0..8u64).fold(scenario("damaged_index_is_made_again"), |scenario, n| {
+        let file = if n % 2 == 0 { "*.index" } else { "*.timeindex" };
+        let fault = damage(kinds[n as usize / 2], file, n % 3 == 0);
+        scenario.fault_at(800 + 800 * n, fault)
+    });
+    let reports = check(8, &scenario);
+    assert!(events(&reports, "index-rebuilt") > 0);
+}
+
+/// Damage below the synced mark is no torn tail (B47): the log is repaired, reported or taken offline, never silently cut.
+#[test]
+fn damaged_log_is_reported_and_not_cut() {
+    let scenario = scenario("damaged_log_is_reported_and_not_cut")
+        .property("log.flush.offset.checkpoint.interval.ms", "500")
+        .fault_at(4_000, damage(Damage::FlipBit, "orders*.log", false))
+        .beyond_budget();
+    let reports = check(20, &scenario);
+    assert!(events(&reports, "partition-offline") > 0);
+}
