@@ -1,9 +1,11 @@
 //! What the model disk promises, and that it breaks all it may break.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use seedlog_core::storage::{
-    FaultKind, FileId, FileOp, FilePath, Generation, LogDirId, OpId, OpResult, Owner, StorageOp,
-    SyncTarget, WriteData,
+    Completion, FaultKind, FileId, FileOp, FilePath, Generation, LogDirId, OpId, OpResult, Owner,
+    StorageOp, SyncTarget, WriteData, contract,
 };
 
 use super::{Damage, Device, DeviceEvent, DiskFault, Latency, Survival};
@@ -100,6 +102,38 @@ fn sync(files: &[u64], dirs: &[FilePath]) -> FileOp {
 
 fn root() -> FilePath {
     FilePath::root(LogDirId(0))
+}
+
+impl contract::Host for Bench {
+    fn run(&mut self, ops: Vec<StorageOp>) -> Vec<Completion> {
+        let started = ops.into_iter().map(|op| {
+            let (ticket, at) = self.device.submit(self.now, op);
+            (at, ticket)
+        });
+        let mut due: BTreeSet<(SimTime, u64)> = started.collect();
+        let mut done = Vec::new();
+        while let Some((at, ticket)) = due.pop_first() {
+            self.now = self.now.max(at);
+            match self.device.go_on(self.now, ticket) {
+                DeviceEvent::Complete(completion) => done.push(completion),
+                DeviceEvent::Later(at) => {
+                    due.insert((at, ticket));
+                }
+                DeviceEvent::Gone => panic!("nothing crashed"),
+            }
+        }
+        done
+    }
+}
+
+#[test]
+fn device_keeps_the_storage_contract() {
+    for (name, check) in contract::CHECKS {
+        for seed in 0..20 {
+            println!("{name} with seed {seed}");
+            check(&mut Bench::new(seed));
+        }
+    }
 }
 
 #[test]
