@@ -311,6 +311,11 @@ impl Ghost {
                     self.known[place.0].offline = true;
                 }
             }
+            Event::LogOpened { partition, .. } => {
+                if let Some(place) = self.places.place(partition) {
+                    self.known[place.0].offline = false;
+                }
+            }
             Event::LogStartMoved {
                 partition,
                 start,

@@ -352,6 +352,14 @@ impl Network {
             .is_some_and(|link| !link.gone[side.index()])
     }
 
+    /// Returns when the last byte sent to an end so far leaves.
+    #[must_use]
+    pub fn busy_until(&self, link: LinkId, to: Side) -> SimTime {
+        self.links
+            .get(&link)
+            .map_or(SimTime::START, |link| link.lanes[to.index()].free_at)
+    }
+
     /// Returns how many connections an end has.
     #[must_use]
     pub fn count(&self, end: End) -> usize {

@@ -206,6 +206,7 @@ fn drain(
     targets: &[Target],
 ) -> Option<String> {
     cluster.enter(Phase::Drain);
+    let places = scenario.places();
     let mut readers = Vec::new();
     for target in targets {
         let number = u64::try_from(target.place.0).unwrap_or(u64::MAX);
@@ -215,10 +216,9 @@ fn drain(
     }
     let limit = cluster.now().plus_millis(scenario.drain_ms);
     let drained = cluster.run(limit, |cluster| {
-        let ghost = cluster.jury().ghost();
-        readers
-            .iter()
-            .all(|(place, reader)| cluster.is_idle(*reader) || ghost.is_offline(*place))
+        readers.iter().all(|(place, reader)| {
+            cluster.is_idle(*reader) || cluster.is_offline(places.partition(*place))
+        })
     });
     (!drained && !failed(cluster)).then(|| cluster.client_status())
 }

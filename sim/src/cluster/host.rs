@@ -1,8 +1,8 @@
 //! One node: its machine while it runs, and what outlives each incarnation: disk, clock and seat.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use seedlog_core::{broker::Input, time::Instant};
+use seedlog_core::{broker::Input, ids::TopicPartition, time::Instant};
 
 use crate::{
     clock::Clock,
@@ -59,9 +59,11 @@ pub(super) struct Host {
     pub(super) spins: (SimTime, u32),
     /// The last thing it said before giving up.
     pub(super) last_words: Option<String>,
+    /// Partitions that it said it cannot serve.
+    pub(super) offline: BTreeSet<TopicPartition>,
     /// How often it started since it was last ready.
     pub(super) starts: u32,
-    /// Whether a fault left permanent damage: it may then rightly not come back.
+    /// How many lies of its disk were noticed.
     pub(super) lies_seen: u64,
 }
 

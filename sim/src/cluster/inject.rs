@@ -223,6 +223,17 @@ impl Cluster {
                 self.resume(node);
             }
             self.arm(node);
+            if !self.hosts[node].offline.is_empty() {
+                // What an error took offline comes back with a restart, as an operator would try.
+                let damage = None;
+                self.stop(
+                    node,
+                    Return {
+                        down_nanos: 1_000_000,
+                        damage,
+                    },
+                );
+            }
             if !self.hosts[node].is_running() {
                 self.return_after(node, 1_000_000);
             }

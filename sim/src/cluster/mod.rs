@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use seedlog_core::ids::TopicPartition;
+
 use crate::{
     checker::{Jury, Moment, Phase, Seen},
     clock::Clock,
@@ -98,6 +100,7 @@ impl Cluster {
                     returning: true,
                     spins: (SimTime::START, 0),
                     last_words: None,
+                    offline: BTreeSet::new(),
                     starts: 0,
                     lies_seen: 0,
                 }
@@ -226,6 +229,14 @@ impl Cluster {
     #[must_use]
     pub fn disk(&self, node: usize) -> &crate::disk::Disk {
         &self.hosts[node].device.disk
+    }
+
+    /// Whether some node says that it cannot serve a partition.
+    #[must_use]
+    pub fn is_offline(&self, partition: &TopicPartition) -> bool {
+        self.hosts
+            .iter()
+            .any(|host| host.offline.contains(partition))
     }
 
     /// Whether all nodes serve clients.

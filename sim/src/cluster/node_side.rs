@@ -41,6 +41,7 @@ impl Cluster {
         let (release, seat) = (host.release.clone(), host.seat.clone());
         host.status = Status::Starting;
         host.last_words = None;
+        host.offline.clear();
         self.tally.starts += 1;
         self.node_changed(node, NodeChange::Started);
         match guard(|| release.start(&seat, identity, local)) {
@@ -140,6 +141,17 @@ impl Cluster {
     }
 
     pub(super) fn sent(&mut self, node: usize, incarnation: u64, link: LinkId) {
+        let until = self.network.busy_until(link, Side::Dialer);
+        if until > self.engine.now() {
+            // More was sent since: it is not all out yet.
+            let sent = Happening::Sent {
+                node,
+                incarnation,
+                link,
+            };
+            self.engine.schedule(until, sent);
+            return;
+        }
         self.sent_pending.remove(&link);
         if self.hosts[node].incarnation == incarnation && self.network.is_open(link, Side::Acceptor)
         {
@@ -447,8 +459,16 @@ impl Cluster {
 
     fn event(&mut self, node: usize, event: Event) {
         *self.tally.events.entry(name_of(&event)).or_default() += 1;
-        if let Event::Fatal { message } = &event {
-            self.hosts[node].last_words = Some(message.clone());
+        let host = &mut self.hosts[node];
+        match &event {
+            Event::Fatal { message } => host.last_words = Some(message.clone()),
+            Event::PartitionOffline { partition, .. } => {
+                host.offline.insert(partition.clone());
+            }
+            Event::LogOpened { partition, .. } => {
+                host.offline.remove(partition);
+            }
+            _ => {}
         }
         self.trace_line(|| What::Event(node, event.clone()));
         if self.watched {
