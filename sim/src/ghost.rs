@@ -333,7 +333,7 @@ impl Ghost {
 
     fn node(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
         match change {
-            NodeChange::LostPower { before, .. } => {
+            NodeChange::LostPower { before, .. } | NodeChange::LostDirty { before } => {
                 let after = view(&self.places, disk);
                 for (place, marks) in *before {
                     let left = after.get(place).map_or(&[][..], Vec::as_slice);
@@ -358,7 +358,9 @@ impl Ghost {
             NodeChange::Started
             | NodeChange::Ready
             | NodeChange::Crashed
+            | NodeChange::StopAsked
             | NodeChange::Stopped
+            | NodeChange::StopOverdue
             | NodeChange::GaveUp(_)
             | NodeChange::Panicked(_) => {}
         }

@@ -10,8 +10,22 @@
 //!
 //! **Read first** [`scenario::Scenario`], which says what is set up, what works on it and what goes wrong, and
 //! [`plan::Plan`], the faults as data. Then [`checker`] for what must hold, and [`disk`] for what a power loss may do.
+//!
+//! ```
+//! use seedlog_sim::{broker::today, disk::Survival, history::Acks, plan::Fault, scenario::{Producers, Rule, Scenario}};
+//!
+//! Scenario::new("durable", "power_loss_loses_nothing")
+//!     .topic("orders", 3, Rule::Durable)
+//!     .producers(Producers::new(2, Acks::All))
+//!     .readers(1)
+//!     .lasting_ms(2_000)
+//!     .fault_at(1_000, Fault::PowerLoss { node: 0, down_ms: 20, survival: Survival::Scattered })
+//!     .run(7, &today())
+//!     .assert_ok();
+//! ```
 
 pub mod batch;
+pub mod broker;
 pub mod budget;
 pub mod checker;
 pub mod client;

@@ -144,9 +144,11 @@ pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
     let mut stream = Streams::new(seed).stream("nemesis");
     let stream = &mut stream;
     let lasting_ms = stream.within(60_000..=75_000);
+    let clients = clients(stream);
     let mut scenario = Scenario::new(file, name)
         .lasting_ms(lasting_ms)
         .surroundings(surroundings(stream));
+    let batch = largest_batch(&clients);
     let durable = stream.below(3);
     for topic in 0..stream.within(1..=3) {
         let rule = match durable {
@@ -155,9 +157,12 @@ pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
             _ if topic % 2 == 0 => Rule::Durable,
             _ => Rule::Replicated,
         };
-        scenario = with_topic(scenario, &format!("t{topic}"), rule, stream);
+        scenario = with_topic(scenario, &format!("t{topic}"), rule, batch, stream);
     }
-    scenario = with_clients(scenario, stream);
+    for producers in clients {
+        scenario = scenario.producers(producers);
+    }
+    scenario = scenario.readers(usize::try_from(stream.within(1..=3)).unwrap_or(1));
     let kinds: Vec<Kind> = Kind::ALL
         .iter()
         .copied()
@@ -178,11 +183,23 @@ pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
     scenario.plan(plan)
 }
 
-fn with_topic(scenario: Scenario, name: &str, rule: Rule, stream: &mut Stream) -> Scenario {
+fn with_topic(
+    scenario: Scenario,
+    name: &str,
+    rule: Rule,
+    batch: u64,
+    stream: &mut Stream,
+) -> Scenario {
     let partitions = i32::try_from(stream.within(1..=3)).unwrap_or(1);
     let mut scenario = scenario.topic(name, partitions, rule);
+    if !stream.one_in(8) {
+        // Clocks jump by days; a run whose writes are all refused tells little.
+        let name = "message.timestamp.after.max.ms";
+        scenario = scenario.config(name, &i64::MAX.to_string());
+    }
     if stream.permille(800) {
-        let bytes = stream.magnitude(1_024..=65_536);
+        // A batch that no segment holds is refused for good.
+        let bytes = batch + stream.magnitude(64..=65_536);
         scenario = scenario.config("internal.segment.bytes", &bytes.to_string());
     }
     if stream.permille(700) {
@@ -199,9 +216,9 @@ fn with_topic(scenario: Scenario, name: &str, rule: Rule, stream: &mut Stream) -
     scenario
 }
 
-fn with_clients(mut scenario: Scenario, stream: &mut Stream) -> Scenario {
-    let producers = stream.within(1..=4);
-    for number in 0..producers {
+fn clients(stream: &mut Stream) -> Vec<Producers> {
+    let count = stream.within(1..=4);
+    let one = |number| {
         let acks = match stream.below(8) {
             _ if number == 0 => Acks::All,
             0 => Acks::None,
@@ -209,7 +226,7 @@ fn with_clients(mut scenario: Scenario, stream: &mut Stream) -> Scenario {
             _ => Acks::All,
         };
         let most = stream.magnitude(1..=40);
-        scenario = scenario.producers(Producers {
+        Producers {
             count: 1,
             acks,
             records: (1, most),
@@ -217,9 +234,17 @@ fn with_clients(mut scenario: Scenario, stream: &mut Stream) -> Scenario {
             pause_ms: (1, stream.magnitude(60..=250)),
             in_flight: usize::try_from(stream.within(1..=5)).unwrap_or(1),
             retries: stream.permille(800),
-        });
-    }
-    scenario.readers(usize::try_from(stream.within(1..=3)).unwrap_or(1))
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+fn largest_batch(clients: &[Producers]) -> u64 {
+    let sizes = clients.iter().map(|producers| {
+        let record = 30 + producers.padding.1;
+        100 + producers.records.1 * record
+    });
+    sizes.max().unwrap_or_default()
 }
 
 fn surroundings(stream: &mut Stream) -> Surroundings {
@@ -228,6 +253,7 @@ fn surroundings(stream: &mut Stream) -> Surroundings {
         disks.op = (20_000, 2_000_000);
         disks.sync = (1_000_000, 60_000_000);
     }
+    disks.reverts = stream.one_in(2);
     disks.late_permille = u32::try_from(stream.within(0..=500)).unwrap_or(0);
     disks.slow_permille = u32::try_from(stream.within(0..=20)).unwrap_or(0);
     let mut links = LinkProfile::default();

@@ -25,6 +25,8 @@ pub trait Node {
 /// What white-box checkers see of a broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
+    /// One past the last committed record of the metadata log.
+    pub committed_metadata: Offset,
     /// All partitions whose log is open or offline.
     pub partitions: Vec<PartitionProbe>,
 }

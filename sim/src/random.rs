@@ -61,6 +61,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// A stream for code that draws nothing.
+    pub(crate) fn unused() -> Self {
+        Streams::new(0).stream("unused")
+    }
+
     /// Draws 64 bits.
     pub fn word(&mut self) -> u64 {
         let word = self.generator.next_u64();

@@ -25,6 +25,8 @@ pub struct Watch {
     pub checkers: bool,
     /// How many lines of the trace are kept.
     pub trace_lines: usize,
+    /// How many of them a report shows.
+    pub shown_lines: usize,
     /// Whether the digest after each event is kept.
     pub journal: bool,
     /// The event to describe in words.
@@ -36,6 +38,7 @@ impl Default for Watch {
         Self {
             checkers: true,
             trace_lines: 4_000,
+            shown_lines: 200,
             journal: false,
             describe: None,
         }
@@ -78,7 +81,7 @@ pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Wat
             );
         }
     }
-    close(scenario, seed, cluster, extra)
+    close(scenario, seed, cluster, extra, watch.shown_lines)
 }
 
 /// Makes a cluster with its topics, in the safety phase, without clients.
@@ -223,7 +226,13 @@ fn drain(
     (!drained && !failed(cluster)).then(|| cluster.client_status())
 }
 
-fn close(scenario: &Scenario, seed: u64, mut cluster: Cluster, extra: Findings) -> Report {
+fn close(
+    scenario: &Scenario,
+    seed: u64,
+    mut cluster: Cluster,
+    extra: Findings,
+    shown: usize,
+) -> Report {
     let mut findings = cluster.jury().findings().clone();
     findings.failed.extend(extra.failed);
     let sealed = cluster.seal();
@@ -243,7 +252,7 @@ fn close(scenario: &Scenario, seed: u64, mut cluster: Cluster, extra: Findings) 
         trace: if findings.failed.is_empty() {
             String::new()
         } else {
-            cluster.trace().render(TRACE_SHOWN)
+            cluster.trace().render(shown)
         },
         fault_lane: if findings.failed.is_empty() {
             String::new()
@@ -301,4 +310,3 @@ pub fn compare(scenario: &Scenario, seed: u64, release: &Release) -> Option<Diff
 }
 
 const SET_UP_MS: u64 = 60_000;
-const TRACE_SHOWN: usize = 200;

@@ -23,6 +23,7 @@ pub(super) struct Bench<C> {
     findings: Findings,
     pub(super) disk: Disk,
     now: SimTime,
+    pub(super) committed_metadata: i64,
 }
 
 impl<C: Checker> Bench<C> {
@@ -34,6 +35,7 @@ impl<C: Checker> Bench<C> {
             findings: Findings::default(),
             disk: Disk::new(1),
             now: SimTime::START,
+            committed_metadata: 0,
         }
     }
 
@@ -78,6 +80,7 @@ impl<C: Checker> Bench<C> {
 
     pub(super) fn probe(&mut self, probe: PartitionProbe) {
         let probe = Probe {
+            committed_metadata: self.committed_metadata,
             partitions: vec![probe],
         };
         let (probe, disk) = (&probe, &self.disk.clone());

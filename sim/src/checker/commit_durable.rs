@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct CommitDurable {
     /// The high watermark looked at last.
     looked: BTreeMap<(usize, Place), i64>,
+    /// The committed end of the metadata log looked at last.
+    metadata: BTreeMap<usize, i64>,
 }
 
 impl Checker for CommitDurable {
@@ -27,6 +29,7 @@ impl Checker for CommitDurable {
     fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
         match seen {
             Seen::Probe { node, probe, disk } if !ghost.is_beyond(*node) => {
+                self.metadata(*node, probe.committed_metadata, disk, verdict);
                 for partition in &probe.partitions {
                     self.watermark(ghost, *node, partition, disk, verdict);
                 }
@@ -48,13 +51,30 @@ impl Checker for CommitDurable {
                 node,
                 change: NodeChange::Started | NodeChange::LostPower { .. },
                 ..
-            } => self.looked.retain(|(looked, _), _| looked != node),
+            } => {
+                self.looked.retain(|(looked, _), _| looked != node);
+                self.metadata.remove(node);
+            }
             _ => {}
         }
     }
 }
 
 impl CommitDurable {
+    /// The metadata log is durable whatever the flush rule says.
+    fn metadata(&mut self, node: usize, committed: i64, disk: &Disk, verdict: &mut Verdict<'_>) {
+        if self.metadata.insert(node, committed) == Some(committed) {
+            return;
+        }
+        let safe = safe_end(disk, METADATA_FOLDER, true);
+        if committed > safe {
+            verdict.fail(
+                "committed records of the metadata log are durable",
+                format!("node {node}: committed up to {committed}, durable up to {safe}"),
+            );
+        }
+    }
+
     fn watermark(
         &mut self,
         ghost: &Ghost,
@@ -88,6 +108,8 @@ impl CommitDurable {
         }
     }
 }
+
+const METADATA_FOLDER: &str = "__cluster_metadata-0";
 
 fn acknowledged(
     ghost: &Ghost,
@@ -185,6 +207,14 @@ mod tests {
         bench.disk.lose_power(Survival::Everything, &mut stream);
         bench.probe(sound());
         assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn committed_metadata_past_the_disk_is_rejected() {
+        let mut bench = Bench::new(CommitDurable::default(), true);
+        bench.committed_metadata = 1;
+        bench.probe(sound());
+        assert!(bench.rejects("committed up to 1, durable up to 0"));
     }
 
     #[test]

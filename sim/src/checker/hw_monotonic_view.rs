@@ -37,7 +37,7 @@ impl Checker for HwMonotonicView {
             }
             Seen::Node {
                 node,
-                change: NodeChange::LostPower { .. },
+                change: NodeChange::LostPower { .. } | NodeChange::LostDirty { .. },
                 ..
             } => {
                 for (place, told) in &mut self.told {

@@ -101,7 +101,7 @@ impl Checker for InconsistentOffsets {
             }
             // What a reader saw and nobody acknowledged as safe may go with an allowed loss.
             Seen::Node {
-                change: NodeChange::LostPower { .. },
+                change: NodeChange::LostPower { .. } | NodeChange::LostDirty { .. },
                 ..
             } => {
                 let start = SimTime::START;

@@ -114,8 +114,17 @@ pub enum NodeChange<'a> {
         /// What it lost.
         loss: Loss,
     },
+    /// It was asked to stop in good order.
+    StopAsked,
+    /// A sync failed, and the cache fell back to what the disk holds.
+    LostDirty {
+        /// What its logs held before, by place.
+        before: &'a LogView,
+    },
     /// It stopped as it was asked to.
     Stopped,
+    /// It did not stop though it was asked to, and was killed.
+    StopOverdue,
     /// It stopped by itself.
     GaveUp(&'a str),
     /// It panicked, or spun without an end.

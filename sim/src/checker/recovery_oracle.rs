@@ -64,6 +64,7 @@ impl RecoveryOracle {
             }
             NodeChange::Crashed
             | NodeChange::Stopped
+            | NodeChange::StopOverdue
             | NodeChange::GaveUp(_)
             | NodeChange::Panicked(_) => {
                 self.left.insert(node, ghost::view(ghost.places(), disk));
@@ -71,8 +72,12 @@ impl RecoveryOracle {
             NodeChange::Wiped => {
                 self.left.remove(&node);
             }
-            NodeChange::Started | NodeChange::Ready | NodeChange::Damaged(_) | NodeChange::Lied => {
-            }
+            NodeChange::Started
+            | NodeChange::StopAsked
+            | NodeChange::LostDirty { .. }
+            | NodeChange::Ready
+            | NodeChange::Damaged(_)
+            | NodeChange::Lied => {}
         }
         self.opened.retain(|(opener, ..)| *opener != node);
     }
@@ -89,12 +94,12 @@ impl RecoveryOracle {
             return;
         };
         let name = ghost.places().partition(place);
-        let synced = left.iter().filter(|mark| mark.durable.is_some());
+        let synced = synced(left);
         let now = ghost::view(ghost.places(), disk)
             .remove(&place)
             .unwrap_or_default();
         let there: BTreeSet<u64> = now.iter().map(|mark| mark.digest).collect();
-        for mark in synced.filter(|mark| mark.last >= start) {
+        for mark in synced.iter().filter(|mark| mark.last >= start) {
             let cut = mark.last >= end;
             if cut || (!there.contains(&mark.digest) && !ghost.is_damaged(place)) {
                 verdict.fail(
@@ -136,6 +141,17 @@ impl RecoveryOracle {
             );
         });
     }
+}
+
+/// Returns the batches that were synced without a gap from the first: what lies beyond a lost one is out of reach.
+fn synced(left: &[BatchMark]) -> &[BatchMark] {
+    let mut next = left.first().map_or(0, |mark| mark.base);
+    let reached = left.iter().take_while(|mark| {
+        let reached = mark.durable.is_some() && mark.base == next;
+        next = mark.last + 1;
+        reached
+    });
+    &left[..reached.count()]
 }
 
 /// Reports the first batch within bounds that was not on the disk when the process ended.

@@ -57,9 +57,18 @@ impl Checker for Rejoin {
                     );
                 }
             }
+            NodeChange::LostDirty { .. } => {}
+            NodeChange::StopOverdue => {
+                state.ready = false;
+                verdict.fail(
+                    "a broker that is asked to stop in good order does so",
+                    format!("node {node} had to be killed"),
+                );
+            }
             NodeChange::Started
             | NodeChange::Crashed
             | NodeChange::LostPower { .. }
+            | NodeChange::StopAsked
             | NodeChange::Stopped
             | NodeChange::Panicked(_) => state.ready = false,
         }
@@ -102,6 +111,14 @@ mod tests {
         let mut bench = Bench::new(Rejoin::default(), true);
         bench.node(NodeChange::GaveUp(""));
         assert!(bench.rejects("without a word"));
+    }
+
+    #[test]
+    fn stop_without_an_end_is_rejected() {
+        let mut bench = Bench::new(Rejoin::default(), true);
+        bench.node(NodeChange::StopAsked);
+        bench.node(NodeChange::StopOverdue);
+        assert!(bench.rejects("had to be killed"));
     }
 
     #[test]

@@ -339,6 +339,7 @@ impl Cluster {
         let incarnation = host.incarnation;
         let too_long = Happening::StopTooLong { node, incarnation };
         self.engine.schedule_in(STOP_PATIENCE_NANOS, too_long);
+        self.node_changed(node, NodeChange::StopAsked);
         self.feed(node, seedlog_core::broker::Input::Stop);
         Effect::Now
     }

@@ -112,7 +112,16 @@ impl Cluster {
             self.fire(index);
             return;
         }
+        let device = &self.hosts[node].device;
+        let failed = device.tally().failed_syncs;
+        let before = device.may_drop_dirty().then(|| self.log_view(node));
         let event = self.hosts[node].device.go_on(now, ticket);
+        if let Some(before) = before
+            && self.hosts[node].device.tally().failed_syncs > failed
+        {
+            let before = &before;
+            self.node_changed(node, NodeChange::LostDirty { before });
+        }
         if let Some(Strike { index, .. }) = strike {
             self.fire(index);
             return;
@@ -227,7 +236,7 @@ impl Cluster {
         let now = self.engine.now();
         self.hosts[node].device.crash(now);
         self.lose_process(node, false);
-        self.node_changed(node, NodeChange::Crashed);
+        self.node_changed(node, NodeChange::StopOverdue);
         self.come_back(node, back);
     }
 

@@ -26,6 +26,8 @@ pub struct Latency {
     pub slow_nanos: u64,
     /// How many completions in a thousand arrive later than the effect.
     pub late_permille: u32,
+    /// After a failed sync the cache falls back to what the disk holds, instead of keeping what was not written.
+    pub reverts: bool,
 }
 
 impl Default for Latency {
@@ -36,6 +38,7 @@ impl Default for Latency {
             slow_permille: 5,
             slow_nanos: 20_000_000,
             late_permille: 150,
+            reverts: false,
         }
     }
 }
@@ -156,8 +159,10 @@ impl Device {
     /// Makes a device with an empty disk.
     #[must_use]
     pub fn new(log_dirs: u16, latency: Latency, stream: Stream) -> Self {
+        let mut disk = Disk::new(log_dirs);
+        disk.revert_on_failed_sync(latency.reverts);
         Self {
-            disk: Disk::new(log_dirs),
+            disk,
             latency,
             stream,
             in_flight: BTreeMap::new(),
@@ -286,6 +291,13 @@ impl Device {
         self.armed.push_back(fault);
     }
 
+    /// Whether the next sync may fail and take unsynced bytes out of the cache.
+    #[must_use]
+    pub fn may_drop_dirty(&self) -> bool {
+        let fails = |fault: &DiskFault| matches!(fault, DiskFault::FailSync { .. });
+        self.latency.reverts && self.armed.iter().any(fails)
+    }
+
     /// Ends every fault that still waits.
     pub fn heal(&mut self) {
         self.armed.clear();
@@ -296,6 +308,7 @@ impl Device {
     /// Replaces the disk by an empty one.
     pub fn wipe(&mut self, log_dirs: u16) {
         self.disk = Disk::new(log_dirs);
+        self.disk.revert_on_failed_sync(self.latency.reverts);
     }
 
     /// Returns what faults did so far.

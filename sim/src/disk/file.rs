@@ -125,8 +125,18 @@ impl Content {
         }
     }
 
-    /// A failed sync: the changes stay visible but will never be written.
-    pub(super) fn drop_dirty(&mut self) {
+    /// A failed sync: the changes will never be written. They stay visible, as with ext4 and XFS, or the cache falls back to
+    /// what the disk holds, as with btrfs.
+    pub(super) fn drop_dirty(&mut self, reverts: bool) {
+        if reverts {
+            self.revert_sectors(0, false, 0, &mut Stream::unused());
+            if let Some(length) = self.lengths.first() {
+                self.cache.resize(length.before, 0);
+            }
+            self.versions.clear();
+            self.lengths.clear();
+            return;
+        }
         for version in self.versions.values_mut().flatten() {
             version.dropped = true;
         }
@@ -373,7 +383,7 @@ mod tests {
     fn failed_sync_hides_its_writes_from_later_syncs() {
         let mut content = Content::default();
         write(&mut content, 1, 0, &[1; 512]);
-        content.drop_dirty();
+        content.drop_dirty(false);
         write(&mut content, 2, 512, &[2; 512]);
         content.sync(2);
         assert_eq!(
@@ -387,10 +397,21 @@ mod tests {
     }
 
     #[test]
+    fn cache_that_reverts_shows_what_the_disk_holds() {
+        let mut content = Content::default();
+        write(&mut content, 1, 0, &[1; 700]);
+        content.sync(1);
+        write(&mut content, 2, 600, &[2; 700]);
+        content.drop_dirty(true);
+        assert_eq!(content.bytes(), &[1; 700]);
+        assert!(content.is_synced());
+    }
+
+    #[test]
     fn rewriting_a_dropped_sector_heals_it() {
         let mut content = Content::default();
         write(&mut content, 1, 0, &[1; 512]);
-        content.drop_dirty();
+        content.drop_dirty(false);
         write(&mut content, 2, 0, &[3; 512]);
         content.sync(2);
         content.lose_power(Survival::Nothing, &mut stream());

@@ -112,6 +112,10 @@ fn extend(marks: &mut Vec<BatchMark>, bytes: &[u8], step: u64) {
     let mut at = marks.last().map_or(0, |mark| mark.end);
     while let Some(header) = BatchHeader::read(&bytes[at.min(bytes.len())..]) {
         let end = at + header.size;
+        // A power loss leaves headers without their records.
+        if !BatchHeader::is_intact(&bytes[at..end]) {
+            break;
+        }
         marks.push(BatchMark {
             base: header.base,
             last: header.last,

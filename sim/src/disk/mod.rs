@@ -40,6 +40,8 @@ pub struct Disk {
     /// Counts everything that took effect or completed; orders changes, completions and syncs.
     step: u64,
     capacity: Option<u64>,
+    /// After a failed sync the cache shows what the disk holds.
+    reverts: bool,
 }
 
 /// What a sync promised to cover when it was submitted.
@@ -77,7 +79,13 @@ impl Disk {
             handles: BTreeMap::new(),
             step: 0,
             capacity: None,
+            reverts: false,
         }
+    }
+
+    /// Lets the cache fall back to what the disk holds when a sync fails, instead of keeping what was not written.
+    pub const fn revert_on_failed_sync(&mut self, reverts: bool) {
+        self.reverts = reverts;
     }
 
     /// Limits how many bytes all files may hold together.
@@ -239,7 +247,13 @@ impl Disk {
         self.step += 1;
         for (id, _) in &scope.files {
             if let Some(content) = self.tree.file_mut(*id) {
-                content.drop_dirty();
+                content.drop_dirty(self.reverts);
+            }
+        }
+        if self.reverts {
+            for (id, _) in &scope.files {
+                self.ledger.changed(&self.tree, *id, 0, self.step);
+                self.ledger.synced(&self.tree, *id, self.step);
             }
         }
     }

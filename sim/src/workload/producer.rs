@@ -7,7 +7,7 @@ use seedlog_core::time::{Instant, Now};
 
 use super::{
     session::{News, Session},
-    wire::{Target, Versions},
+    wire::{self, Target, Versions},
 };
 use crate::{
     batch::{self, ValueId},
@@ -102,7 +102,8 @@ impl Producer {
         let write = job.write;
         self.session.note(Note::Answered { write, outcome });
         let acknowledged = matches!(outcome, Outcome::Ok(_));
-        if acknowledged || !self.profile.retries {
+        let refused = matches!(outcome, Outcome::Failed(code) if !wire::is_retriable(code));
+        if acknowledged || refused || !self.profile.retries {
             self.session.note(Note::Settled {
                 write,
                 acknowledged,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seedlog_core::protocol::{
-    ClientRequest, decode_response, encode_request,
+    ClientRequest, ErrorCode, decode_response, encode_request,
     messages::{
         CreatableTopic, CreatableTopicConfig, CreateTopicsRequestData, FetchRequestData,
         ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic, ProduceRequestData,
@@ -260,6 +260,11 @@ const CLIENT_ID: &str = "workload";
 const TOPIC_ALREADY_EXISTS: i16 = 36;
 /// OFFSET_OUT_OF_RANGE.
 pub(super) const OUT_OF_RANGE: i16 = 1;
+
+/// Whether Kafka's producer sends again after this error.
+pub(super) fn is_retriable(code: i16) -> bool {
+    ErrorCode::from_code(code).is_some_and(ErrorCode::is_retriable)
+}
 
 /// Errors of a produce that rule out that this transmission was stored: CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION,
 /// LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, INVALID_TOPIC_EXCEPTION, RECORD_LIST_TOO_LARGE,

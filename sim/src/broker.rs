@@ -1,0 +1,73 @@
+//! Today's broker behind the byte-level trait.
+
+use std::fmt;
+
+use seedlog_core::{
+    broker::{Broker, Input, Output},
+    ids::Epoch,
+    replication::{FlushRule, PartitionState},
+    time::{Instant, Now},
+};
+
+use crate::node::{Node, PartitionProbe, Probe, Release};
+
+/// The release built from this source tree.
+#[must_use]
+pub fn today() -> Release {
+    Release::new("today", |seat, identity, now| {
+        Box::new(Today(Broker::new(seat.config.clone(), identity, now)))
+    })
+}
+
+struct Today(Broker);
+
+impl fmt::Debug for Today {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Today")
+    }
+}
+
+impl Node for Today {
+    fn handle(&mut self, now: Now, input: Input) {
+        self.0.handle(now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.0.poll_output()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn probe(&self, probe: &mut Probe) {
+        let seen = self.0.probe();
+        probe.committed_metadata = seen.quorum.committed;
+        probe.partitions.clear();
+        for partition in seen.partitions {
+            let offline = match partition.state {
+                PartitionState::Open => false,
+                PartitionState::Offline(_) => true,
+                PartitionState::Closed | PartitionState::Opening | PartitionState::Deleted => {
+                    continue;
+                }
+            };
+            probe.partitions.push(PartitionProbe {
+                partition: partition.name,
+                start: partition.start,
+                end: partition.end,
+                written: partition.written,
+                flushed: partition.flushed,
+                high_watermark: partition.high_watermark,
+                leader_epoch: partition.leader_epoch.unwrap_or(Epoch(-1)),
+                epochs: partition.epochs,
+                offline,
+                durable: partition.rule == FlushRule::Durable,
+            });
+        }
+    }
+
+    fn state_hash(&self) -> u64 {
+        self.0.state_hash()
+    }
+}
