@@ -116,6 +116,8 @@ pub(super) enum Slot {
     TimeIndex,
     FirstHeader,
     Chunk,
+    /// Nothing: what was read is written again.
+    Again,
     Sync,
 }
 
@@ -331,8 +333,10 @@ impl Log {
             {
                 None
             }
+            // The same bytes at the same place need no space on most file systems; a full disk must still let a log be read.
+            Slot::Again if fault.kind == FaultKind::NoSpace => None,
             Slot::Must(kind) => Some((segment_file(kind), reason)),
-            Slot::Chunk => Some((segment_file(FileKind::Log), reason)),
+            Slot::Chunk | Slot::Again => Some((segment_file(FileKind::Log), reason)),
             Slot::May | Slot::Metadata | Slot::Epochs | Slot::FirstHeader if is_missing => None,
             Slot::May | Slot::FirstHeader => Some((segment_file(FileKind::Log), reason)),
             Slot::Metadata => Some((self.dir.join(partition_metadata::FILE_NAME), reason)),

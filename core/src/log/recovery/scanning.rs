@@ -162,7 +162,7 @@ impl Log {
         };
         recovery.position = position;
         recovery.chain = chain;
-        recovery.from_index = position > 0;
+        recovery.from_index = keep.is_some();
         recovery.end = base;
         if position == 0 {
             self.segments[recovery.at].first_timestamp = None;
@@ -267,7 +267,7 @@ impl Log {
             at: u64::from(from),
             data: WriteData::from_body(chunk.slice(..good)),
         };
-        self.ask(cx, recovery, write, Slot::Must(FileKind::Log));
+        self.ask(cx, recovery, write, Slot::Again);
     }
 
     /// Walks the batches of a chunk; `recovery.position` ends behind the last good one.

@@ -179,3 +179,26 @@ fn whole_log_is_renamed_then_removed_after_the_delay() {
     assert!(host.events.contains(&LogEvent::Deleted));
     assert!(host.disk.names(&root).is_empty());
 }
+
+#[test]
+fn log_that_never_opened_keeps_its_recovery_point() {
+    let mut host = Host::new(small_config(), fresh());
+    host.open();
+    host.run();
+    host.append(&batch(0)).unwrap();
+    host.run();
+    let (mut disk, hint) = host.stop();
+    assert!(hint.recovery_point > 0);
+    let path = super::host::dir().join("00000000000000000000.log");
+    disk.damage(&path, Some(vec![7; 40]));
+    let hint = crate::log::OpenHint {
+        clean: false,
+        ..hint
+    };
+    let mut host = Host::on(disk, small_config(), hint);
+    assert_eq!(host.log.recovery_point(), hint.recovery_point, "closed");
+    host.open();
+    host.run();
+    assert!(host.log.is_offline());
+    assert_eq!(host.log.recovery_point(), hint.recovery_point, "offline");
+}
