@@ -192,7 +192,8 @@ fn settle(cluster: &mut Cluster, scenario: &Scenario) -> Option<String> {
     cluster.wind_down();
     let limit = cluster.now().plus_millis(scenario.settle_ms);
     let settled = cluster.run(limit, |cluster| cluster.all_idle() && cluster.all_ready());
-    (!settled && !failed(cluster)).then(|| {
+    let excused = cluster.all_ready() && has_lost_a_partition(cluster, scenario);
+    (!settled && !failed(cluster) && !excused).then(|| {
         let ready = cluster.all_ready();
         let status = cluster.client_status();
         format!(
@@ -200,6 +201,13 @@ fn settle(cluster: &mut Cluster, scenario: &Scenario) -> Option<String> {
             scenario.settle_ms
         )
     })
+}
+
+/// Whether a partition went bad at rest and its broker says so: its clients retry for ever.
+fn has_lost_a_partition(cluster: &Cluster, scenario: &Scenario) -> bool {
+    let ghost = cluster.jury().ghost();
+    let mut places = scenario.places().all();
+    places.any(|place| ghost.is_damaged(place) && ghost.is_offline(place))
 }
 
 fn drain(

@@ -131,6 +131,10 @@ impl RecoveryOracle {
                 );
             }
         }
+        if ghost.is_damaged(place) {
+            // What went bad at rest is not what was written.
+            return;
+        }
         invented(left, &now, (start, end), |mark| {
             verdict.fail(
                 "a log opens with nothing that was not written",
