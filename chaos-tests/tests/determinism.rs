@@ -14,15 +14,16 @@ fn run(seed: u64, watch: &Watch) -> Report {
     scenario.run_watched(seed, &today(), watch)
 }
 
-fn digests(watch: &Watch, jobs: usize) -> Vec<(u64, u64)> {
+/// Runs the seeds on two threads; returns each digest and whether all checkers held.
+fn digests(watch: &Watch) -> Vec<(u64, u64, bool)> {
     let mut digests = Vec::new();
     let seeds = seeds::seeds(50).into_iter();
     sweep::run(
         seeds,
-        jobs,
+        2,
         |seed| run(seed, watch),
         |report, _| {
-            digests.push((report.seed, report.digest));
+            digests.push((report.seed, report.digest, report.is_ok()));
             true
         },
     );
@@ -34,24 +35,18 @@ fn digests(watch: &Watch, jobs: usize) -> Vec<(u64, u64)> {
 #[test]
 fn child_prints_digests() {
     if std::env::var_os(CHILD).is_some() {
-        for (seed, digest) in digests(&Watch::default(), 1) {
+        for (seed, digest, _) in digests(&Watch::default()) {
             println!("digest {seed} {digest:016x}");
         }
     }
 }
 
-/// Equal whole-run digests in two processes, with checkers and traces on and off, and on two threads beside other tests.
+/// Equal whole-run digests in two processes and in one, with checkers and traces on and off, beside other runs and tests.
 #[test]
 fn digest_is_a_function_of_the_seed() {
     if std::env::var_os(CHILD).is_some() {
         return;
     }
-    let unwatched = Watch {
-        checkers: false,
-        trace_lines: 0,
-        ..Watch::default()
-    };
-    let here = digests(&unwatched, 2);
     let own = std::env::current_exe().expect("a test knows its own path");
     let output = Command::new(own)
         .args(["--exact", "child_prints_digests", "--nocapture"])
@@ -59,15 +54,29 @@ fn digest_is_a_function_of_the_seed() {
         .output()
         .expect("a test can start itself");
     let text = String::from_utf8_lossy(&output.stdout);
-    let there: Vec<String> = text
+    let there: Vec<&str> = text
         .lines()
-        .filter_map(|line| line.split_once("digest ").map(|(_, rest)| rest.to_owned()))
+        .filter_map(|line| line.split_once("digest ").map(|(_, rest)| rest))
         .collect();
-    let here: Vec<String> = here
+    let here = digests(&Watch::default());
+    let lines: Vec<String> = here
         .iter()
-        .map(|(seed, digest)| format!("{seed} {digest:016x}"))
+        .map(|(seed, digest, _)| format!("{seed} {digest:016x}"))
         .collect();
-    assert_eq!(here, there, "{text}");
+    assert_eq!(lines, there, "two processes differ");
+    let unwatched = Watch {
+        checkers: false,
+        trace_lines: 0,
+        ..Watch::default()
+    };
+    // A run ends when a checker finds something: only without checkers does it go on.
+    let sound = here
+        .iter()
+        .zip(digests(&unwatched))
+        .filter(|(seen, _)| seen.2);
+    for (watched, unwatched) in sound {
+        assert_eq!((watched.0, watched.1), (unwatched.0, unwatched.1));
+    }
 }
 
 /// Each watch alone changes nothing either, and another seed is another run.

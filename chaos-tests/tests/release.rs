@@ -9,8 +9,8 @@ fn features_of(package: &str) -> String {
             "tree",
             "--offline",
             "--locked",
-            "-e",
-            "features",
+            "-f",
+            "{p} {f}",
             "-p",
             package,
         ])
