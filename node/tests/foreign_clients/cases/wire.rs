@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::{Verdict, each, expect, told};
 use crate::{
     client::{Consume, Start},
-    matrix::same,
     raw::Batch,
     suite::{Suite, now_ms},
 };
