@@ -134,7 +134,8 @@ pub(super) fn execute(
 /// Says why a request cannot be served as a whole. No fetch session is ever given out, so none can be continued: the
 /// client starts over with a full request (KIP-227).
 fn refuse_whole(request: &FetchRequest) -> Option<ErrorCode> {
-    if request.session_epoch > 0 {
+    // 0 asks for a new session, -1 for none; whatever else it is would continue one.
+    if !matches!(request.session_epoch, 0 | -1) {
         return Some(ErrorCode::FetchSessionIdNotFound);
     }
     let known = (READ_UNCOMMITTED..=READ_COMMITTED).contains(&request.isolation_level);
