@@ -10,6 +10,9 @@ pub mod pages {
 
     #[doc = include_str!("src/reference/settings.md")]
     pub struct Settings;
+
+    #[doc = include_str!("src/testing/simulator.md")]
+    pub struct Simulator;
 }
 
 #[cfg(test)]
