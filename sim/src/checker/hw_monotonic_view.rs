@@ -13,6 +13,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct HwMonotonicView {
     told: BTreeMap<Place, Told>,
+    /// Nodes whose page cache lost unsynced bytes, and when: until that incarnation ends it answers from what it remembers.
+    reverted: BTreeMap<usize, SimTime>,
 }
 
 /// What was told of one partition: each time with the highest value heard up to it.
@@ -35,29 +37,48 @@ impl Checker for HwMonotonicView {
                 let left = cause.map_or(verdict.at(), |cause| cause.left);
                 self.note(ghost, note, left, verdict);
             }
-            Seen::Node {
-                node,
-                change: NodeChange::LostPower { .. } | NodeChange::LostDirty { .. },
-                ..
-            } => {
-                for (place, told) in &mut self.told {
-                    let lost = ghost.lost_since(*place, verdict.at());
-                    if let Some(lost) = lost.filter(|_| !ghost.is_durable(*place)) {
-                        told.since = verdict.at();
-                        told.ends.retain(|(_, end)| *end <= lost);
-                    }
-                    if ghost.is_beyond(*node) {
-                        told.ends.clear();
-                        told.starts.clear();
-                    }
-                }
-            }
+            Seen::Node { node, change, .. } => self.node(ghost, *node, change, verdict.at()),
             _ => {}
         }
     }
 }
 
 impl HwMonotonicView {
+    fn node(&mut self, ghost: &Ghost, node: usize, change: &NodeChange<'_>, at: SimTime) {
+        match change {
+            NodeChange::LostPower { .. } => self.forgive(ghost, node, at, at),
+            NodeChange::LostDirty { .. } => {
+                self.reverted.entry(node).or_insert(at);
+                self.forgive(ghost, node, at, at);
+            }
+            NodeChange::Crashed
+            | NodeChange::Stopped
+            | NodeChange::StopOverdue
+            | NodeChange::GaveUp(_)
+            | NodeChange::Panicked(_) => {
+                if let Some(since) = self.reverted.remove(&node) {
+                    self.forgive(ghost, node, since, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets the ends that an allowed loss since some time took back.
+    fn forgive(&mut self, ghost: &Ghost, node: usize, since: SimTime, at: SimTime) {
+        for (place, told) in &mut self.told {
+            let lost = ghost.lost_since(*place, since);
+            if let Some(lost) = lost.filter(|_| !ghost.is_durable(*place)) {
+                told.since = at;
+                told.ends.retain(|(_, end)| *end <= lost);
+            }
+            if ghost.is_beyond(node) {
+                told.ends.clear();
+                told.starts.clear();
+            }
+        }
+    }
+
     fn note(&mut self, ghost: &Ghost, note: &Note, left: SimTime, verdict: &mut Verdict<'_>) {
         match note {
             Note::Polled {

@@ -94,7 +94,7 @@ impl RecoveryOracle {
             return;
         };
         let name = ghost.places().partition(place);
-        let synced = synced(left);
+        let synced = synced(left, ghost.start(place));
         let now = ghost::view(ghost.places(), disk)
             .remove(&place)
             .unwrap_or_default();
@@ -147,9 +147,13 @@ impl RecoveryOracle {
     }
 }
 
-/// Returns the batches that were synced without a gap from the first: what lies beyond a lost one is out of reach.
-fn synced(left: &[BatchMark]) -> &[BatchMark] {
-    let mut next = left.first().map_or(0, |mark| mark.base);
+/// Returns the batches that were synced without a gap from the log start on: what lies beyond a lost one is out of reach,
+/// also when the lost ones were the first.
+fn synced(left: &[BatchMark], start: i64) -> &[BatchMark] {
+    let Some(first) = left.first().filter(|first| first.base <= start) else {
+        return &[];
+    };
+    let mut next = first.base;
     let reached = left.iter().take_while(|mark| {
         let reached = mark.durable.is_some() && mark.base == next;
         next = mark.last + 1;

@@ -288,11 +288,10 @@ impl Cluster {
     }
 
     fn crash(&mut self, node: usize, down_nanos: u64) -> Effect {
-        let now = self.engine.now();
         if !self.hosts[node].is_running() {
             return Effect::None;
         }
-        self.hosts[node].device.crash(now);
+        self.end_operations(node);
         self.lose_process(node, false);
         self.node_changed(node, NodeChange::Crashed);
         self.return_after(node, down_nanos);
@@ -305,7 +304,7 @@ impl Cluster {
         if self.hosts[node].status == Status::Off {
             return Effect::None;
         }
-        self.hosts[node].device.crash(now);
+        self.end_operations(node);
         let before = self.log_view(node);
         let loss = self.hosts[node].device.lose_power(now, survival);
         self.lose_process(node, true);

@@ -233,8 +233,7 @@ impl Cluster {
         }
         // A supervisor's patience ends: the process is killed.
         let back = host.stopping.clone();
-        let now = self.engine.now();
-        self.hosts[node].device.crash(now);
+        self.end_operations(node);
         self.lose_process(node, false);
         self.node_changed(node, NodeChange::StopOverdue);
         self.come_back(node, back);
@@ -496,12 +495,11 @@ impl Cluster {
     }
 
     fn stopped(&mut self, node: usize) {
-        let now = self.engine.now();
         let host = &mut self.hosts[node];
         let back = host.stopping.take();
         let asked = host.status == Status::Stopping;
         let words = host.last_words.clone();
-        host.device.crash(now);
+        self.end_operations(node);
         self.lose_process(node, false);
         if asked {
             self.node_changed(node, NodeChange::Stopped);
@@ -512,9 +510,24 @@ impl Cluster {
         self.come_back(node, back);
     }
 
-    fn panicked(&mut self, node: usize, message: &str) {
+    /// A process is gone: each of its operations under way takes effect, or not; a sync among them may still fail and take
+    /// dirty bytes along.
+    pub(super) fn end_operations(&mut self, node: usize) {
         let now = self.engine.now();
+        let device = &self.hosts[node].device;
+        let failed = device.tally().failed_syncs;
+        let before = device.may_drop_dirty().then(|| self.log_view(node));
         self.hosts[node].device.crash(now);
+        if let Some(before) = before
+            && self.hosts[node].device.tally().failed_syncs > failed
+        {
+            let before = &before;
+            self.node_changed(node, NodeChange::LostDirty { before });
+        }
+    }
+
+    fn panicked(&mut self, node: usize, message: &str) {
+        self.end_operations(node);
         self.lose_process(node, false);
         self.node_changed(node, NodeChange::Panicked(message));
         self.come_back(node, None);
