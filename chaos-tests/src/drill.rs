@@ -12,7 +12,7 @@ pub struct Drill {
     pub bug: Planted,
     /// The checkers that may be the first to find it, by the bug catalogue.
     pub checkers: &'static [&'static str],
-    /// Seeds of the swarm that find it.
+    /// Seeds of the swarm that are known to find it; none yet for B45 and B47.
     pub seeds: &'static [u64],
 }
 
@@ -21,22 +21,22 @@ pub const DRILLS: &[Drill] = &[
     Drill {
         bug: Planted::B33,
         checkers: &["CommitDurable", "lost-write"],
-        seeds: &[],
+        seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B34,
         checkers: &["RecoveryOracle", "Rejoin"],
-        seeds: &[],
+        seeds: &[2, 4],
     },
     Drill {
         bug: Planted::B43,
         checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
-        seeds: &[],
+        seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B44,
         checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
-        seeds: &[],
+        seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B45,
@@ -46,7 +46,7 @@ pub const DRILLS: &[Drill] = &[
     Drill {
         bug: Planted::B46,
         checkers: &["RecoveryOracle", "CommitDurable"],
-        seeds: &[],
+        seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B47,
