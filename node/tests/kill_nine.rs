@@ -18,7 +18,7 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -30,22 +30,16 @@ use crate::{
 /// What was acknowledged: by topic, partition and base offset, the ids of the batch's records.
 type Acknowledged = BTreeMap<(String, i32), BTreeMap<i64, Vec<u64>>>;
 
+/// One acknowledged batch: its topic and partition, its base offset, and the ids of its records.
+type Answer = ((String, i32), i64, Vec<u64>);
+
 const TOPIC: &str = "load";
 const PARTITIONS: i32 = 3;
 const PRODUCERS: u64 = 4;
 const IN_FLIGHT: usize = 5;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let rounds: u64 = arguments
-        .next()
-        .map_or(50, |rounds| rounds.parse().expect("a number of rounds"));
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970");
-    let seed = arguments
-        .next()
-        .map_or(now.as_secs(), |seed| seed.parse().expect("a seed"));
+    let (rounds, seed) = arguments();
     println!("{rounds} rounds with seed {seed}");
     let site = Site::new(
         &Path::new(env!("CARGO_TARGET_TMPDIR")).join("kill-nine"),
@@ -70,12 +64,7 @@ fn main() {
             assert_eq!(error, 0, "creating the topic");
         }
         let held = verify(&mut connection, &acknowledged);
-        let load: Vec<_> = (0..PRODUCERS)
-            .map(|producer| {
-                let (address, dice) = (site.address(), Dice(dice.roll()));
-                thread::spawn(move || produce(address, round << 8 | producer, dice))
-            })
-            .collect();
+        let load = begin_load(&site, round, &mut dice);
         let fresh = create_and_fill(&mut connection, round).expect("the broker runs");
         let life = Duration::from_millis(20 + dice.roll() % 380);
         thread::sleep(life);
@@ -87,18 +76,10 @@ fn main() {
             process.kill();
             harm(&site, round, &mut dice);
         }
-        let mut gained = 0;
         let answers = load
             .into_iter()
-            .map(|producer| producer.join().expect("a producer does not fail"));
-        for (place, base_offset, ids) in answers.flatten().chain([fresh]) {
-            gained += ids.len();
-            let twice = acknowledged
-                .entry(place)
-                .or_default()
-                .insert(base_offset, ids);
-            assert_eq!(twice, None, "offset {base_offset} was acknowledged twice");
-        }
+            .flat_map(|producer| producer.join().expect("a producer does not fail"));
+        let gained = note(&mut acknowledged, answers.chain([fresh]));
         println!(
             "round {round:2}: {held} records checked, ready after {} ms, {} after {} ms, {gained} acknowledged",
             start.as_millis(),
@@ -122,6 +103,44 @@ fn main() {
         fastest.as_millis()
     );
     println!("{rounds} passed, 0 failed");
+}
+
+/// Returns how many rounds to run, and the seed.
+fn arguments() -> (u64, u64) {
+    let mut arguments = std::env::args().skip(1);
+    let rounds: u64 = arguments
+        .next()
+        .map_or(50, |rounds| rounds.parse().expect("a number of rounds"));
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("the clock is past 1970");
+    let seed = arguments
+        .next()
+        .map_or(now.as_secs(), |seed| seed.parse().expect("a seed"));
+    (rounds, seed)
+}
+
+/// Starts the producers, which end when the broker does.
+fn begin_load(site: &Site, round: u64, dice: &mut Dice) -> Vec<JoinHandle<Vec<Answer>>> {
+    let begin = |producer| {
+        let (address, dice) = (site.address(), Dice(dice.roll()));
+        thread::spawn(move || produce(address, round << 8 | producer, dice))
+    };
+    (0..PRODUCERS).map(begin).collect()
+}
+
+/// Notes what a round's producers were told; returns how many records they were promised.
+fn note(acknowledged: &mut Acknowledged, answers: impl Iterator<Item = Answer>) -> usize {
+    let mut gained = 0;
+    for (place, base_offset, ids) in answers {
+        gained += ids.len();
+        let twice = acknowledged
+            .entry(place)
+            .or_default()
+            .insert(base_offset, ids);
+        assert_eq!(twice, None, "offset {base_offset} was acknowledged twice");
+    }
+    gained
 }
 
 /// What a crash can leave behind beside the log itself, now and then: a write that was cut short, or no indexes at all.
@@ -161,10 +180,7 @@ fn harm(site: &Site, round: u64, dice: &mut Dice) {
 }
 
 /// A topic of this round alone: what was just made must survive as well.
-fn create_and_fill(
-    connection: &mut Connection,
-    round: u64,
-) -> io::Result<((String, i32), i64, Vec<u64>)> {
+fn create_and_fill(connection: &mut Connection, round: u64) -> io::Result<Answer> {
     let topic = format!("made.{round}");
     assert_eq!(
         connection.create_topic(&topic, 1, &[])?,
@@ -182,11 +198,7 @@ fn create_and_fill(
 }
 
 /// Keeps requests in flight until the broker is gone; hands back what was acknowledged.
-fn produce(
-    address: SocketAddr,
-    producer: u64,
-    mut dice: Dice,
-) -> Vec<((String, i32), i64, Vec<u64>)> {
+fn produce(address: SocketAddr, producer: u64, mut dice: Dice) -> Vec<Answer> {
     let mut acknowledged = Vec::new();
     let mut pending: VecDeque<(i32, BTreeMap<i32, Vec<u64>>)> = VecDeque::new();
     let mut sequence = 0;

@@ -104,6 +104,10 @@ fn load(
             (connection.port(), topic)
         })
     });
+    #[expect(
+        clippy::needless_collect,
+        reason = "all of them run before one is waited for"
+    )]
     let producers: Vec<_> = producers.collect();
     producers
         .into_iter()

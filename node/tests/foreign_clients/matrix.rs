@@ -126,8 +126,7 @@ fn identical(suite: &Suite, topic: &str, codec: &str) -> Result<(), String> {
                     sent.codec()
                 ));
             }
-            if sent.from_magic_on() != stored.from_magic_on()
-                || sent.bytes[8..12] != stored.bytes[8..12]
+            if sent.kept_bytes() != stored.kept_bytes() || sent.bytes[8..12] != stored.bytes[8..12]
             {
                 return Err(format!(
                     "partition {partition}: the batch at {} was changed",

@@ -65,7 +65,7 @@ impl Batch {
     }
 
     /// What a broker must keep as the producer wrote it.
-    pub(crate) fn from_magic_on(&self) -> &[u8] {
+    pub(crate) fn kept_bytes(&self) -> &[u8] {
         &self.bytes[16..]
     }
 

@@ -9,10 +9,11 @@ mod wire;
 use crate::{client::Client, suite::Suite};
 
 type Verdict = Result<String, String>;
+type Case = fn(&mut Suite) -> Verdict;
 
 /// Runs the cases that are wanted.
 pub(crate) fn run(suite: &mut Suite, wanted: &dyn Fn(&str) -> bool) {
-    let cases: [(&str, fn(&mut Suite) -> Verdict); 18] = [
+    let cases: [(&str, Case); 18] = [
         (
             "newer_api_versions_is_answered_in_the_oldest_form",
             wire::newer_api_versions,

@@ -88,32 +88,7 @@ pub(super) fn wild_timestamps(suite: &mut Suite) -> Verdict {
             "franz-go" => &times[..5],
             _ => &times[..6],
         };
-        let mut records: Vec<Record> = times
-            .iter()
-            .map(|time| Record {
-                timestamp: Some(*time),
-                ..Record::of(0, "x")
-            })
-            .collect();
-        let send = |client: &mut dyn Client, records: &[Record]| {
-            client
-                .produce(Produce {
-                    topic: &topic,
-                    codec: "lz4",
-                    acks: "all",
-                    records,
-                })
-                .map_err(|e| e.said)
-        };
-        send(client, &records)?;
-        for record in &records {
-            send(client, std::slice::from_ref(record))?;
-        }
-        records = [records.as_slice(), &records].concat();
-        records
-            .iter_mut()
-            .zip(0..)
-            .for_each(|(record, offset)| record.offset = Some(offset));
+        let records = send_wild(client, &topic, times)?;
         filled.push((topic, records));
         Ok(())
     })?;
@@ -143,6 +118,33 @@ pub(super) fn wild_timestamps(suite: &mut Suite) -> Verdict {
     check(suite)?;
     suite.restart_after_kill();
     check(suite)
+}
+
+/// Sends records of these times, first all in one batch and then each in its own; returns what must be there.
+fn send_wild(client: &mut dyn Client, topic: &str, times: &[i64]) -> Result<Vec<Record>, String> {
+    let record = |time: &i64| Record {
+        timestamp: Some(*time),
+        ..Record::of(0, "x")
+    };
+    let records: Vec<Record> = times.iter().map(record).collect();
+    let mut send = |records: &[Record]| {
+        let job = Produce {
+            topic,
+            codec: "lz4",
+            acks: "all",
+            records,
+        };
+        client.produce(job).map_err(|e| e.said)
+    };
+    send(&records)?;
+    for record in &records {
+        send(std::slice::from_ref(record))?;
+    }
+    let mut sent = [records.as_slice(), &records].concat();
+    for (record, offset) in sent.iter_mut().zip(0..) {
+        record.offset = Some(offset);
+    }
+    Ok(sent)
 }
 
 pub(super) fn without_acks(suite: &mut Suite) -> Verdict {
