@@ -398,12 +398,21 @@ impl Log {
             let cut_path = segment.path(&dir, kind);
             let handle = segment.handle_mut(kind);
             handle.bump();
-            if let Some(file) = handle.id {
-                ops.push((FileOp::Truncate { file, len }, cut_path));
+            let (generation, file) = (handle.generation.0, handle.id);
+            let Some(file) = file else { continue };
+            if let Some(index) = segment.memory_mut() {
+                index.cut_submitted(kind, generation);
             }
+            let pending = Pending::Cut {
+                path: cut_path,
+                segment: failed.segment,
+                kind,
+                generation,
+            };
+            ops.push((FileOp::Truncate { file, len }, pending));
         }
-        for (op, path) in ops {
-            self.submit(cx.storage, op, Pending::Cut { path });
+        for (op, pending) in ops {
+            self.submit(cx.storage, op, pending);
         }
         path
     }
@@ -412,7 +421,7 @@ impl Log {
     pub(super) fn discard(&mut self, cx: &mut LogContext<'_>, segment: &Segment) {
         for kind in FileKind::ALL {
             if let Some(file) = segment.handle(kind).id {
-                self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
+                self.close_file(cx, file);
             }
             let path = segment.path(&self.dir, kind);
             self.removals += 1;

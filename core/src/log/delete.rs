@@ -15,7 +15,7 @@ use crate::{
 use super::{
     event::{LogContext, LogEvent, ReadError},
     machine::{Log, Pending, State},
-    segment::{FileKind, file_name},
+    segment::{FileKind, Segment, file_name},
 };
 
 /// Segments, or a folder, on their way out.
@@ -120,12 +120,11 @@ impl Log {
         self.deletions.insert(id, deletion);
     }
 
-    /// Returns whether the only segment left is new and its entry may still be lost.
+    /// Returns whether the entry of the first segment that stays may still be lost.
     fn is_successor_unsynced(&self) -> bool {
+        let is_opening = |segment: &Segment| self.is_opening(segment.base);
         matches!(self.state, State::Open)
-            && self.segments.len() == 1
-            && self.segments[0].written == 0
-            && (!self.flush.dir_is_synced() || self.is_opening(self.segments[0].base))
+            && (!self.flush.dir_is_synced() || self.segments.first().is_some_and(is_opening))
     }
 
     fn is_opening(&self, base: Offset) -> bool {

@@ -76,6 +76,10 @@ pub(super) struct FlushState {
     pub(super) metadata_outstanding: u32,
     /// Old segments whose indexes were built again and are in memory.
     pub(super) rebuilt: Vec<Offset>,
+    /// Marks given out and not taken back.
+    in_flight: u32,
+    /// Files to close once no mark is in flight: their syncs must find them open.
+    to_close: Vec<FileId>,
     /// Index entries that a mark in flight makes durable.
     indexes: Vec<(u64, Offset, SyncedIndex)>,
 }
@@ -99,9 +103,9 @@ impl FlushState {
         }
     }
 
-    /// Notes that the folder and its parent were synced with everything that completed so far.
-    pub(super) const fn all_synced(&mut self) {
-        self.dir_synced = self.dir_changes;
+    /// Notes that the folder, after this many changes, and its parent were synced.
+    pub(super) fn all_synced(&mut self, changes: u64) {
+        self.dir_synced(changes);
         self.parent_unsynced = false;
     }
 
@@ -131,6 +135,7 @@ impl Log {
         }
         let id = self.flush.next_mark;
         self.flush.next_mark += 1;
+        self.flush.in_flight += 1;
         for at in (0..self.segments.len()).rev() {
             if self.segment_end(at) <= self.flushed_end {
                 break;
@@ -236,6 +241,15 @@ impl Log {
         }
     }
 
+    /// Closes a file that is no longer part of the log, as soon as no sync in flight names it.
+    pub(super) fn close_file(&mut self, cx: &mut LogContext<'_>, file: FileId) {
+        if self.flush.in_flight == 0 {
+            self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
+        } else {
+            self.flush.to_close.push(file);
+        }
+    }
+
     /// Returns whether a flush would make anything durable that is not yet.
     #[must_use]
     pub fn needs_flush(&self) -> bool {
@@ -249,14 +263,21 @@ impl Log {
 
     /// Takes a mark back: everything in its set is durable.
     pub fn flush_done(&mut self, cx: &mut LogContext<'_>, mark: FlushMark) {
-        if !matches!(self.state, State::Open) {
+        if !matches!(self.state, State::Open | State::Opening(_)) {
             return;
+        }
+        self.flush.in_flight = self.flush.in_flight.saturating_sub(1);
+        if self.flush.in_flight == 0 {
+            for file in std::mem::take(&mut self.flush.to_close) {
+                self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
+            }
         }
         self.flush.dir_synced(mark.dir_changes);
         if mark.parent {
             self.flush.parent_unsynced = false;
         }
-        if let (true, Some(file)) = (mark.metadata, self.flush.metadata.take()) {
+        let metadata = self.flush.metadata.take_if(|_| mark.metadata);
+        if let Some(file) = metadata {
             self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
         }
         if mark.truncations == self.flush.truncations {

@@ -28,6 +28,12 @@ impl Log {
 
     /// Writes all time entries that were not written yet; offset entries follow once these are durable.
     pub(super) fn write_times(&mut self, cx: &mut LogContext<'_>, at: usize) {
+        // A file that could not be created before is tried again, even when there is nothing to write.
+        for kind in [FileKind::TimeIndex, FileKind::OffsetIndex] {
+            if self.segments[at].memory().is_some() {
+                self.ensure_open(cx.storage, at, kind);
+            }
+        }
         let Some(index) = self.segments[at].memory_mut() else {
             return;
         };

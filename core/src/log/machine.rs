@@ -9,9 +9,7 @@ use crate::{
     event::{Event, OfflineReason, StartReason},
     ids::{Epoch, Offset, TopicPartition, Uuid},
     planted::PlantedSet,
-    storage::{
-        Completion, FaultKind, FileOp, FilePath, OpResult, Owner, StorageFault, StorageQueue,
-    },
+    storage::{Completion, FaultKind, FileOp, FilePath, Owner, StorageFault, StorageQueue},
     time::Instant,
 };
 
@@ -61,7 +59,12 @@ pub(super) enum Pending {
         covered: usize,
     },
     /// A file is cut to undo a failed write; this must not fail.
-    Cut { path: FilePath },
+    Cut {
+        path: FilePath,
+        segment: Offset,
+        kind: FileKind,
+        generation: u32,
+    },
     /// A segment file is removed to undo a failed write; its name is free afterwards.
     Removal { path: FilePath },
     /// A job reads.
@@ -177,14 +180,12 @@ impl Log {
                 upto,
                 covered,
             } => self.on_index_written(cx, segment, (kind, generation), (upto, covered), result),
-            Pending::Cut { path } => {
-                // A file that could not be created needs no cut.
-                if let Err(fault) = result
-                    && fault.kind != FaultKind::NotFound
-                {
-                    self.go_offline(cx, path, None, OfflineReason::Fault(fault));
-                }
-            }
+            Pending::Cut {
+                path,
+                segment,
+                kind,
+                generation,
+            } => self.on_cut(cx, path, segment, (kind, generation), result),
             Pending::Removal { path } => self.on_removed(cx, path, result),
             Pending::Job(job) => self.on_job(cx, job, result),
             Pending::Epochs => self.on_epoch_step(cx, result),
@@ -326,70 +327,6 @@ impl Log {
         self.segments
             .get(at + 1)
             .map_or(self.end, |segment| segment.base)
-    }
-
-    /// Opens a file of a segment unless it is open. Operations submitted afterwards find it open, or fail.
-    pub(super) fn ensure_open(
-        &mut self,
-        storage: &mut StorageQueue,
-        at: usize,
-        kind: FileKind,
-    ) -> Option<crate::storage::FileId> {
-        let dir = self.dir.clone();
-        let segment = self.segments.get_mut(at)?;
-        if let Some(file) = segment.handle(kind).id {
-            return Some(file);
-        }
-        let file = storage.new_file();
-        segment.handle_mut(kind).id = Some(file);
-        let path = segment.path(&dir, kind);
-        let base = segment.base;
-        // A missing `.log` is a fault; an old index that is missing must be built again, one in memory is written.
-        let create = kind != FileKind::Log && segment.memory().is_some();
-        let op = FileOp::Open { file, path, create };
-        let pending = Pending::Opened {
-            segment: base,
-            kind,
-            create,
-        };
-        self.submit(storage, op, pending);
-        Some(file)
-    }
-
-    fn on_file_opened(
-        &mut self,
-        cx: &mut LogContext<'_>,
-        base: Offset,
-        kind: FileKind,
-        create: bool,
-        result: Result<OpResult, StorageFault>,
-    ) {
-        let dir = self.dir.clone();
-        let Some(segment) = self.segment_at(base) else {
-            return;
-        };
-        match result {
-            Ok(_) if create => self.flush.dir_changed(),
-            Ok(_) => {}
-            Err(fault) => {
-                let path = segment.path(&dir, kind);
-                segment.handle_mut(kind).id = None;
-                // An index that is gone fails the operation behind it, which then writes or builds it again.
-                if create && kind == FileKind::Log {
-                    if let Some(at) = self.first_write_to(base) {
-                        self.undo(cx, at, fault);
-                    }
-                } else if kind == FileKind::Log {
-                    let reason = match fault.kind {
-                        FaultKind::NotFound => OfflineReason::Missing,
-                        FaultKind::NoSpace | FaultKind::Denied | FaultKind::Io => {
-                            OfflineReason::Fault(fault)
-                        }
-                    };
-                    self.go_offline(cx, path, None, reason);
-                }
-            }
-        }
     }
 
     /// Gives the log up: says so, fails what waits, and ignores what is still in flight.

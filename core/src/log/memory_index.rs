@@ -10,7 +10,9 @@ use bytes::Bytes;
 use crate::ids::Offset;
 
 use super::{
+    index_progress::Progress,
     offset_index::{OFFSET_ENTRY_BYTES, OffsetEntry},
+    segment::FileKind,
     time_index::{TIME_ENTRY_BYTES, TimeEntry},
 };
 
@@ -30,17 +32,6 @@ pub(super) struct IndexMark {
     times: usize,
     bytes_since: u64,
     max: MaxTimestamp,
-}
-
-/// How far one of the two files is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    /// Entries whose write was submitted.
-    pub(super) submitted: usize,
-    /// Entries whose write completed.
-    pub(super) written: usize,
-    /// Entries known to be durable.
-    pub(super) durable: usize,
 }
 
 /// Both indexes of one segment.
@@ -70,21 +61,9 @@ impl MemoryIndex {
                 timestamp: -1,
                 offset: base,
             },
-            offset_file: Progress {
-                submitted: 0,
-                written: 0,
-                durable: 0,
-            },
-            time_file: Progress {
-                submitted: 0,
-                written: 0,
-                durable: 0,
-            },
-            covered: Progress {
-                submitted: 0,
-                written: 0,
-                durable: 0,
-            },
+            offset_file: Progress::NONE,
+            time_file: Progress::NONE,
+            covered: Progress::NONE,
         }
     }
 
@@ -104,14 +83,9 @@ impl MemoryIndex {
                 offset: last.offset(base),
             };
         }
-        let all = |len: usize| Progress {
-            submitted: len,
-            written: len,
-            durable: len,
-        };
-        index.offset_file = all(offsets.len());
-        index.covered = all(offsets.len());
-        index.time_file = all(times.len());
+        index.offset_file = Progress::all(offsets.len());
+        index.covered = Progress::all(offsets.len());
+        index.time_file = Progress::all(times.len());
         index.bytes_since = bytes_since;
         index.offsets = offsets;
         index.times = times;
@@ -161,9 +135,9 @@ impl MemoryIndex {
         self.times.truncate(mark.times);
         self.bytes_since = mark.bytes_since;
         self.max = mark.max;
-        clamp(&mut self.covered, mark.offsets);
-        let offset_cut = clamp(&mut self.offset_file, mark.offsets);
-        let time_cut = clamp(&mut self.time_file, mark.times);
+        self.covered.shorten(mark.offsets);
+        let offset_cut = self.offset_file.shorten(mark.offsets);
+        let time_cut = self.time_file.shorten(mark.times);
         (
             offset_cut.then(|| bytes_of(self.offset_file.written, OFFSET_ENTRY_BYTES)),
             time_cut.then(|| bytes_of(self.time_file.written, TIME_ENTRY_BYTES)),
@@ -192,8 +166,9 @@ impl MemoryIndex {
             },
         };
         self.restore(mark);
-        // The files are cut to what is known to be written.
-        self.write_failed();
+        self.covered.forget_submitted();
+        self.time_file.cut_to_written();
+        self.offset_file.cut_to_written();
         last.map(|entry| (entry.position, entry.offset(base)))
     }
 
@@ -203,6 +178,15 @@ impl MemoryIndex {
             bytes_of(self.offset_file.submitted, OFFSET_ENTRY_BYTES),
             bytes_of(self.time_file.submitted, TIME_ENTRY_BYTES),
         )
+    }
+
+    /// Returns the length of what is known to be written to one of the files.
+    pub(super) fn written_len(&self, kind: FileKind) -> u64 {
+        match kind {
+            FileKind::OffsetIndex => bytes_of(self.offset_file.written, OFFSET_ENTRY_BYTES),
+            FileKind::TimeIndex => bytes_of(self.time_file.written, TIME_ENTRY_BYTES),
+            FileKind::Log => 0,
+        }
     }
 
     /// Takes the time entries that were not written yet: position in the file and bytes.
@@ -223,7 +207,7 @@ impl MemoryIndex {
         for entry in &self.times[from..] {
             entry.encode(&mut out);
         }
-        self.time_file.submitted = self.times.len();
+        self.time_file.submit(self.times.len());
         Some((bytes_of(from, TIME_ENTRY_BYTES), out.into()))
     }
 
@@ -238,7 +222,7 @@ impl MemoryIndex {
         for entry in &self.offsets[from..to] {
             entry.encode(&mut out);
         }
-        self.offset_file.submitted = to;
+        self.offset_file.submit(to);
         Some((bytes_of(from, OFFSET_ENTRY_BYTES), out.into()))
     }
 
@@ -255,9 +239,9 @@ impl MemoryIndex {
 
     /// Notes that a write failed: it will be submitted again.
     pub(super) const fn write_failed(&mut self) {
-        self.time_file.submitted = self.time_file.written;
-        self.offset_file.submitted = self.offset_file.written;
-        self.covered.submitted = self.covered.written;
+        self.time_file.forget_submitted();
+        self.offset_file.forget_submitted();
+        self.covered.forget_submitted();
     }
 
     /// Returns what a sync submitted now would make durable.
@@ -266,6 +250,8 @@ impl MemoryIndex {
             offsets: self.offset_file.written,
             times: self.time_file.written,
             covered: self.covered.written,
+            offset_cut: self.offset_file.completed_cut(),
+            time_cut: self.time_file.completed_cut(),
         }
     }
 
@@ -276,19 +262,48 @@ impl MemoryIndex {
         self.time_file.durable = self.time_file.durable.max(times);
         self.offset_file.durable = self.offset_file.durable.max(upto.offsets.min(offsets));
         self.covered.durable = self.covered.durable.max(upto.covered.min(offsets));
+        self.offset_file.cut_over(upto.offset_cut);
+        self.time_file.cut_over(upto.time_cut);
     }
 
     /// Returns whether the time file, and whether the offset file, holds written bytes that are not durable.
     pub(super) const fn unsynced(&self) -> (bool, bool) {
-        (
-            self.time_file.written > self.time_file.durable,
-            self.offset_file.written > self.offset_file.durable,
-        )
+        (self.time_file.is_unsynced(), self.offset_file.is_unsynced())
     }
 
-    /// Returns whether every entry is durable in its file.
+    /// Returns whether every entry is durable in its file, and nothing else stands there.
     pub(super) const fn is_durable(&self) -> bool {
-        self.offset_file.durable == self.offsets.len() && self.time_file.durable == self.times.len()
+        self.offset_file.is_durable(self.offsets.len())
+            && self.time_file.is_durable(self.times.len())
+    }
+
+    /// Notes that a cut of one of the files was submitted, after which the file has this generation.
+    pub(super) fn cut_submitted(&mut self, kind: FileKind, generation: u32) {
+        if let Some(file) = self.file_mut(kind) {
+            file.cut_submitted(generation);
+        }
+    }
+
+    /// Notes that a cut of one of the files completed, and those before it.
+    pub(super) fn cut_completed(&mut self, kind: FileKind, generation: u32) {
+        if let Some(file) = self.file_mut(kind) {
+            file.cut_completed(generation);
+        }
+    }
+
+    /// Notes that there was no file to cut.
+    pub(super) fn cut_void(&mut self, kind: FileKind, generation: u32) {
+        if let Some(file) = self.file_mut(kind) {
+            file.cut_over(Some(generation));
+        }
+    }
+
+    fn file_mut(&mut self, kind: FileKind) -> Option<&mut Progress> {
+        match kind {
+            FileKind::OffsetIndex => Some(&mut self.offset_file),
+            FileKind::TimeIndex => Some(&mut self.time_file),
+            FileKind::Log => None,
+        }
     }
 
     /// Returns how many offset entries wait for their time entries to be written.
@@ -337,6 +352,8 @@ pub(super) struct SyncedIndex {
     offsets: usize,
     times: usize,
     covered: usize,
+    offset_cut: Option<u32>,
+    time_cut: Option<u32>,
 }
 
 /// A batch about to be indexed.
@@ -352,18 +369,6 @@ pub(super) struct NewBatch {
 pub(super) fn relative(base: Offset, offset: Offset) -> Option<u32> {
     let relative = i32::try_from(offset.checked_sub(base)?).ok()?;
     u32::try_from(relative).ok()
-}
-
-/// Shortens a file to `len` entries; returns whether it must be cut. What is in flight counts as not written: the cut
-/// comes after it, whether it succeeds or not.
-fn clamp(progress: &mut Progress, len: usize) -> bool {
-    if progress.submitted <= len {
-        return false;
-    }
-    progress.written = progress.written.min(len);
-    progress.submitted = progress.written;
-    progress.durable = progress.durable.min(len);
-    true
 }
 
 fn bytes_of(entries: usize, each: usize) -> u64 {

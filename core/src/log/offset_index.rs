@@ -55,13 +55,13 @@ pub(super) fn decode_prefix(bytes: &[u8], log_len: u64) -> (Vec<OffsetEntry>, bo
         let Some(entry) = OffsetEntry::decode(chunk) else {
             return (entries, false);
         };
-        let follows = entries
-            .last()
-            .is_none_or(|last| entry.relative > last.relative && entry.position > last.position);
-        if !follows
-            || u64::from(entry.position) >= log_len
-            || entry.relative > i32::MAX.unsigned_abs()
-        {
+        // The first batch never has an entry: zeros are what a lost write leaves.
+        let follows = entries.last().map_or(entry.position > 0, |last| {
+            entry.relative > last.relative && entry.position > last.position
+        });
+        let is_within =
+            u64::from(entry.position) < log_len && i32::try_from(entry.relative).is_ok();
+        if !follows || !is_within {
             return (entries, false);
         }
         entries.push(entry);
@@ -107,6 +107,7 @@ mod tests {
         zeros.extend_from_slice(&[0; 8]);
         assert_eq!(decode_prefix(&zeros, 300), (good.to_vec(), false));
         assert_eq!(decode_prefix(&bytes(&good), 200), (vec![good[0]], false));
+        assert_eq!(decode_prefix(&[0; 16], 300), (Vec::new(), false));
         let mut cut = bytes(&good);
         cut.truncate(11);
         assert_eq!(decode_prefix(&cut, 300), (vec![good[0]], false));

@@ -211,7 +211,7 @@ impl Log {
             at,
             asked: 0,
             chain,
-            from_index: at > 0,
+            from_index: floor.is_some(),
         }
     }
 
@@ -601,5 +601,6 @@ pub(super) fn feed_offsets(search: &mut IndexSearch<OffsetEntry>, bytes: &[u8]) 
     let rising = entries
         .windows(2)
         .all(|pair| matches!(pair, [a, b] if a.position < b.position));
-    rising && search.feed(&entries, |entry| i64::from(entry.relative))
+    let is_real = entries.iter().all(|entry| entry.position > 0);
+    is_real && rising && search.feed(&entries, |entry| i64::from(entry.relative))
 }

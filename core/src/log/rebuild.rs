@@ -146,11 +146,15 @@ impl Log {
         handle.id = Some(file);
         handle.bump();
         if let Some(file) = old {
-            self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
+            self.close_file(cx, file);
+        }
+        let generation = self.segments[at].handle(kind).generation.0;
+        if let Some(index) = self.segments[at].memory_mut() {
+            index.cut_submitted(kind, generation);
         }
         let open = FileOp::Open {
             file,
-            path,
+            path: path.clone(),
             create: true,
         };
         let pending = Pending::Opened {
@@ -160,7 +164,13 @@ impl Log {
         };
         self.submit(cx.storage, open, pending);
         let cut = FileOp::Truncate { file, len: 0 };
-        self.submit(cx.storage, cut, Pending::Ignored);
+        let pending = Pending::Cut {
+            path,
+            segment: base,
+            kind,
+            generation,
+        };
+        self.submit(cx.storage, cut, pending);
     }
 
     /// Plans jobs anew that waited for the indexes of a segment.

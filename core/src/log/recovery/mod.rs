@@ -76,6 +76,8 @@ pub(super) struct Recovery {
     cut: Option<Cut>,
     /// Batches were read and checked.
     recovered: bool,
+    /// Changes of the folder that had completed when it was synced.
+    dir_changes: u64,
     /// A chunk of the segment being read.
     chunk: Option<Bytes>,
     /// A batch was taken.
@@ -145,6 +147,7 @@ impl Recovery {
             end: recovery_point,
             cut: None,
             recovered: false,
+            dir_changes: 0,
             chunk: None,
             has_batches: false,
         }
@@ -198,20 +201,20 @@ impl Log {
         }
         let oldest_write = self.in_flight.front().map(|write| write.segment());
         self.stop_work(cx, offset);
-        while self.segments.last().is_some_and(|last| last.base >= offset)
-            && self.segments.len() > 1
-        {
-            if let Some(segment) = self.segments.pop() {
-                self.discard(cx, &segment);
-            }
-        }
         // Nothing is promised past the offset from now on; the exact end follows.
+        self.hint.recovery_point = self.hint.recovery_point.min(offset);
         self.end = self.end.min(offset);
         self.written_end = self.written_end.min(offset);
         self.flushed_end = self.flushed_end.min(offset);
         let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end));
         recovery.stop_at = Some(offset);
         recovery.recovered = true;
+        // Removed before the folder is synced: a segment that came back would stand where others count on its name.
+        while self.segments.len() > 1
+            && let Some(segment) = self.segments.pop_if(|last| last.base >= offset)
+        {
+            self.drop_segment(cx, &mut recovery, &segment);
+        }
         recovery.at = self.segments.len().saturating_sub(1);
         // What was still being written is read too: only what is there counts.
         if let Some(at) = oldest_write.and_then(|base| self.segment_index(base)) {
@@ -243,6 +246,7 @@ impl Log {
         self.end = offset;
         self.written_end = offset;
         self.flushed_end = offset;
+        self.hint.recovery_point = offset;
         cx.events.push(LogEvent::Truncated { end: offset });
     }
 
@@ -299,9 +303,25 @@ impl Log {
                     }
                     return;
                 }
+                if let Slot::Must(kind @ (FileKind::OffsetIndex | FileKind::TimeIndex)) = slot {
+                    self.index_unopened(recovery.at, kind);
+                }
             }
         }
         self.settle(cx, recovery);
+    }
+
+    /// Remembers that an index file is not open and may hold what must be cut.
+    fn index_unopened(&mut self, at: usize, kind: FileKind) {
+        if let Some(segment) = self.segments.get_mut(at) {
+            let handle = segment.handle_mut(kind);
+            handle.id = None;
+            handle.bump();
+            let generation = handle.generation.0;
+            if let Some(index) = segment.memory_mut() {
+                index.cut_submitted(kind, generation);
+            }
+        }
     }
 
     fn fault_matters(
@@ -376,7 +396,7 @@ impl Log {
             Step::Scan => self.scan_chunk(cx, recovery)?,
             Step::Cut => return Ok(self.sync_kept(cx, recovery)),
             Step::Sync => {
-                self.flush.all_synced();
+                self.flush.all_synced(recovery.dir_changes);
                 return Ok(false);
             }
         }
@@ -466,7 +486,14 @@ impl Log {
         self.take_segments(cx, recovery)?;
         let point = recovery.recovery_point;
         let last = self.segments.len() - 1;
-        recovery.at = self.segment_index(point).unwrap_or(0);
+        // A segment that ends at the recovery point may have been sealed after the mark was written, with indexes that a
+        // power loss took: its end is read too.
+        let from = if self.hint.clean {
+            point
+        } else {
+            point.saturating_sub(1)
+        };
+        recovery.at = self.segment_index(from).unwrap_or(0);
         recovery.recovered = !self.hint.clean || recovery.at < last;
         // Without the table every batch must be read to have it again.
         let has_records = point > self.start;
@@ -542,11 +569,14 @@ impl Log {
 
     /// Syncs what a recovery keeps past the recovery point; false when there is nothing to sync.
     fn sync_kept(&mut self, cx: &mut LogContext<'_>, recovery: &mut Recovery) -> bool {
-        let keeps = recovery.end > recovery.recovery_point || recovery.cut.is_some();
+        let keeps = recovery.end > recovery.recovery_point
+            || recovery.cut.is_some()
+            || recovery.stop_at.is_some();
         if !recovery.recovered || !keeps || self.planted.has(Planted::B46) {
             return false;
         }
         recovery.step = Step::Sync;
+        recovery.dir_changes = self.flush.dir_changes();
         // A truncation may end behind segments that were never flushed.
         let unflushed = self.segment_index(recovery.recovery_point).unwrap_or(0);
         let first = recovery.first.min(unflushed);

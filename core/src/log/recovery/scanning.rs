@@ -7,7 +7,7 @@ use crate::{
     ids::Offset,
     log::{
         event::{LogContext, LogEvent},
-        machine::{Log, Pending},
+        machine::Log,
         memory_index::{MemoryIndex, NewBatch},
         offset_index,
         scan::{BatchFacts, Chain, Found, HEADER_BYTES, crc_fits, look},
@@ -16,7 +16,7 @@ use crate::{
         time_index,
     },
     planted::Planted,
-    storage::{FileId, FileOp, WriteData},
+    storage::{FileOp, WriteData},
 };
 
 use super::{Cut, Recovery, Refusal, Slot, Step, agrees};
@@ -48,7 +48,8 @@ impl Log {
             segment.handle_mut(kind).id = Some(file);
             let path = segment.path(&self.dir, kind);
             // A missing index is created: it will be built again.
-            let create = kind != FileKind::Log;
+            let is_there = matches!(segment.indexes, Indexes::Files { .. });
+            let create = kind != FileKind::Log && !is_there;
             let open = FileOp::Open { file, path, create };
             self.ask(cx, recovery, open, Slot::Must(kind));
         }
@@ -183,9 +184,18 @@ impl Log {
             (FileKind::TimeIndex, times),
         ];
         for (kind, len) in cuts {
-            let handle = self.segments[recovery.at].handle_mut(kind);
+            let segment = &mut self.segments[recovery.at];
+            let handle = segment.handle_mut(kind);
             handle.bump();
-            if let Some(file) = handle.id {
+            let (generation, file) = (handle.generation.0, handle.id);
+            if let Some(index) = segment.memory_mut() {
+                // Complete before anything is flushed: the step waits for it.
+                index.cut_submitted(kind, generation);
+                if file.is_some() {
+                    index.cut_completed(kind, generation);
+                }
+            }
+            if let Some(file) = file {
                 self.ask(
                     cx,
                     recovery,
@@ -287,7 +297,8 @@ impl Log {
                 Found::Bad => return ChunkEnd::Bad,
             };
             let (batch, behind) = rest.split_at(usize::try_from(facts.size).unwrap_or(0));
-            let is_certain = facts.base < recovery.recovery_point;
+            // The table knows nothing certain of a batch that straddles the log start.
+            let is_certain = facts.base < recovery.recovery_point && facts.base >= self.start;
             if !recovery.chain.accept(&facts)
                 || !crc_fits(batch)
                 || (is_certain && !agrees(recovery.epoch_table.as_ref(), facts.base, facts.epoch))
@@ -436,7 +447,7 @@ impl Log {
         Ok(())
     }
 
-    fn drop_segment(
+    pub(super) fn drop_segment(
         &mut self,
         cx: &mut LogContext<'_>,
         recovery: &mut Recovery,
@@ -449,10 +460,6 @@ impl Log {
             let path = segment.path(&self.dir, kind);
             self.ask(cx, recovery, FileOp::Remove { path }, Slot::May);
         }
-    }
-
-    fn close_file(&mut self, cx: &mut LogContext<'_>, file: FileId) {
-        self.submit(cx.storage, FileOp::Close { file }, Pending::Ignored);
     }
 
     /// Says that an index is built again.

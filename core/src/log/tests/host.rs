@@ -227,7 +227,7 @@ impl Host {
 
     /// Flushes until nothing is left to flush; false when the budget is used up.
     pub(super) fn flush_all(&mut self) -> bool {
-        loop {
+        for _ in 0..1000 {
             if !self.run() {
                 return false;
             }
@@ -236,6 +236,7 @@ impl Host {
             }
             self.flush();
         }
+        panic!("flushing does not end");
     }
 
     pub(super) fn read(&mut self, request: ReadRequest) -> Result<FetchSlice, ReadError> {

@@ -7,5 +7,6 @@ mod disk;
 mod faults;
 mod host;
 mod layout;
+mod storm;
 mod time;
 mod trimming;
