@@ -14,9 +14,26 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A connection, numbered by the driver; never reused within one incarnation.
+/// A connection; never reused within one incarnation. The driver numbers those that it accepts, from 0 on, and the machine
+/// those that it dials, with [`ConnectionId::dialled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    const DIALLED: u64 = 1 << 63;
+
+    /// Numbers a connection that the machine dials.
+    #[must_use]
+    pub const fn dialled(number: u64) -> Self {
+        Self(number | Self::DIALLED)
+    }
+
+    /// Returns whether the machine dialled it.
+    #[must_use]
+    pub const fn is_dialled(self) -> bool {
+        self.0 & Self::DIALLED != 0
+    }
+}
 
 /// The epoch of a partition's leader (KIP-101), or of the controller quorum (KIP-595).
 #[derive(

@@ -62,8 +62,8 @@ pub struct Arrival {
 /// What travels over a connection.
 #[derive(Clone, Debug)]
 pub enum Parcel {
-    /// The dialer knocks.
-    Knock,
+    /// The dialer knocks, at this listener.
+    Knock(u16),
     /// The acceptor answered.
     Opened,
     /// A frame, without its length prefix, and when it left.
@@ -161,8 +161,14 @@ impl Network {
         }
     }
 
-    /// Opens a connection; the knock is on its way.
-    pub fn dial(&mut self, now: SimTime, from: End, to: End) -> (LinkId, SimTime, Arrival) {
+    /// Opens a connection to a listener; the knock is on its way.
+    pub fn dial(
+        &mut self,
+        now: SimTime,
+        from: End,
+        to: End,
+        listener: u16,
+    ) -> (LinkId, SimTime, Arrival) {
         self.next += 1;
         let link = LinkId(self.next);
         self.links.insert(
@@ -178,7 +184,7 @@ impl Network {
         let arrival = Arrival {
             link,
             to: Side::Acceptor,
-            what: Parcel::Knock,
+            what: Parcel::Knock(listener),
         };
         (link, at, arrival)
     }
@@ -198,7 +204,7 @@ impl Network {
         let muted = known.lanes[to.index()].muted;
         let size = match &what {
             Parcel::Frame(bytes, _) => bytes.len(),
-            Parcel::Knock | Parcel::Opened | Parcel::Closed => 0,
+            Parcel::Knock(_) | Parcel::Opened | Parcel::Closed => 0,
         };
         let at = self.travel(now, link, to, size);
         let left = self.links.get(&link)?.lanes[to.index()].free_at.max(now);
@@ -219,7 +225,7 @@ impl Network {
         if known.gone[to.index()] {
             return match what {
                 Parcel::Closed => Outcome::Nothing,
-                Parcel::Knock | Parcel::Opened | Parcel::Frame(..) => Outcome::NobodyThere(end),
+                Parcel::Knock(_) | Parcel::Opened | Parcel::Frame(..) => Outcome::NobodyThere(end),
             };
         }
         let lane = &mut known.lanes[to.index()];
@@ -270,10 +276,7 @@ impl Network {
     /// or when it is up again and answers with a reset.
     pub fn lose(&mut self, now: SimTime, end: End, machine: bool) -> Vec<(SimTime, Arrival)> {
         let mut news = Vec::new();
-        for link in self.links_of(end) {
-            let Some(side) = self.side_of(link, end) else {
-                continue;
-            };
+        for (link, side) in self.sides_of(end) {
             let delay = if machine {
                 self.stream.magnitude(1_000_000_000..=60_000_000_000)
             } else {
@@ -318,9 +321,9 @@ impl Network {
 
     /// What an end sends over its present connections vanishes from now on. Returns how many there are.
     pub fn mute(&mut self, end: End) -> usize {
-        let links = self.links_of(end);
-        for id in &links {
-            if let (Some(side), Some(link)) = (self.side_of(*id, end), self.links.get_mut(id)) {
+        let links = self.sides_of(end);
+        for (id, side) in &links {
+            if let Some(link) = self.links.get_mut(id) {
                 link.lanes[side.other().index()].muted = true;
             }
         }
@@ -380,13 +383,16 @@ impl Network {
             .collect()
     }
 
-    fn side_of(&self, link: LinkId, end: End) -> Option<Side> {
-        let link = self.links.get(&link)?;
-        Some(if link.ends[0] == end {
-            Side::Dialer
-        } else {
-            Side::Acceptor
-        })
+    /// Returns the connections of an end, each with its side of it; one to itself counts twice.
+    fn sides_of(&self, end: End) -> Vec<(LinkId, Side)> {
+        let sides = |(id, link): (&LinkId, &Link)| {
+            let (id, ends) = (*id, link.ends);
+            let sides = [Side::Dialer, Side::Acceptor].into_iter();
+            sides
+                .filter(move |side| ends[side.index()] == end)
+                .map(move |side| (id, side))
+        };
+        self.links.iter().flat_map(sides).collect()
     }
 
     fn forget(&mut self, link: LinkId, side: Side) {
@@ -445,7 +451,7 @@ mod tests {
     #[test]
     fn frames_of_one_direction_keep_their_order() {
         let mut network = network(1);
-        let (link, mut last, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let (link, mut last, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
         for byte in 0..100 {
             let sent = network.send(SimTime::START, link, Side::Acceptor, frame(byte));
             let (_, Some((at, _))) = sent.unwrap() else {
@@ -459,7 +465,7 @@ mod tests {
     #[test]
     fn paused_receiver_gets_everything_later_and_in_order() {
         let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
         network.pause(link, Side::Acceptor);
         for byte in 0..3 {
             let arrival = Arrival {
@@ -483,7 +489,7 @@ mod tests {
     #[test]
     fn half_open_connection_swallows_what_its_end_sends() {
         let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
         assert_eq!(network.mute(BROKER), 1);
         let (_, answer) = network
             .send(SimTime::START, link, Side::Dialer, frame(1))
@@ -498,11 +504,11 @@ mod tests {
     #[test]
     fn dead_process_is_noticed_soon_and_dead_machine_late() {
         let mut network = network(1);
-        network.dial(SimTime::START, CLIENT, BROKER);
+        network.dial(SimTime::START, CLIENT, BROKER, 0);
         let soon = network.lose(SimTime::START, BROKER, false);
         assert!(soon[0].0 < SimTime::from_millis(21));
         let mut network = self::network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
         let late = network.lose(SimTime::START, BROKER, true);
         assert!(late[0].0 >= SimTime::from_millis(1000));
         let knock = Arrival {
@@ -519,7 +525,7 @@ mod tests {
     #[test]
     fn reset_loses_what_is_in_flight_and_tells_both_ends() {
         let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER);
+        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
         let news = network.reset(SimTime::START, BROKER);
         assert_eq!(news.len(), 2);
         let arrival = Arrival {

@@ -22,6 +22,11 @@ pub enum Input {
         /// Which listener accepted it, by position in [`BrokerConfig::listeners`](super::BrokerConfig::listeners).
         listener: u16,
     },
+    /// A connection asked for with [`Output::Dial`] is there: frames may be sent.
+    Dialled {
+        /// The machine's number for the connection.
+        connection: ConnectionId,
+    },
     /// One whole frame arrived, without its length prefix.
     Frame {
         /// The connection.
@@ -29,7 +34,7 @@ pub enum Input {
         /// Header and body.
         bytes: Bytes,
     },
-    /// The peer is gone, or its stream is no longer a sequence of frames.
+    /// The peer is gone, cannot be reached, or its stream is no longer a sequence of frames.
     Closed {
         /// The connection.
         connection: ConnectionId,
@@ -64,7 +69,18 @@ pub enum Output {
         /// The frame with its length prefix.
         frame: Frame,
     },
-    /// Close a connection after what was sent before.
+    /// Make a connection to another node. [`Input::Dialled`] or [`Input::Closed`] follows, unless it is closed before.
+    Dial {
+        /// The connection, by the machine's own number ([`ConnectionId::dialled`]).
+        connection: ConnectionId,
+        /// A name or an address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// The largest frame that may come, its length prefix not counted.
+        frame_bytes_max: usize,
+    },
+    /// Close a connection after what was sent before; nothing comes of it any more.
     Close {
         /// The connection.
         connection: ConnectionId,

@@ -23,6 +23,8 @@ impl Broker {
             Input::Closed { connection } => {
                 self.frontend.on_closed(connection, &mut self.outputs);
             }
+            // Nothing is dialled yet by a quorum of one.
+            Input::Dialled { .. } => {}
             // Back-pressure towards a slow reader is the driver's: it stops reading what it cannot answer.
             Input::Sent { .. } => {}
             Input::Storage(completion) => self.route_completion(completion),

@@ -225,6 +225,7 @@ impl Host {
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Stopped => self.stopped = true,
+                Output::Dial { .. } => panic!("a quorum of one has nobody to call"),
                 Output::Close { .. }
                 | Output::PauseReading { .. }
                 | Output::ResumeReading { .. } => {}

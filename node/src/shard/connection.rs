@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     Shard,
-    inbound::{Inbound, Next},
+    inbound::{Expected, Inbound, Next},
     outbound::{Flushed, Outbound},
 };
 use crate::machine::Machine;
@@ -53,6 +53,8 @@ pub(super) struct Connection {
     waker: Option<Waker>,
     /// When its socket last moved a byte.
     pub(super) active: Instant,
+    /// The machine dialled it; no answer may be larger.
+    answer_bytes_max: Option<usize>,
 }
 
 /// What a connection's task does after its turn.
@@ -80,7 +82,26 @@ impl Connection {
             memory: 0,
             waker: None,
             active: now,
+            answer_bytes_max: None,
         }
+    }
+
+    /// Makes a connection that the machine dialled, to a peer that it trusts as far as it knows the address.
+    pub(super) fn dialled(
+        write: OwnedWriteHalf,
+        peer: SocketAddr,
+        now: Instant,
+        answer_bytes_max: usize,
+    ) -> Self {
+        Self {
+            answered: true,
+            answer_bytes_max: Some(answer_bytes_max),
+            ..Self::new(write, peer, now)
+        }
+    }
+
+    pub(super) const fn is_dialled(&self) -> bool {
+        self.answer_bytes_max.is_some()
     }
 
     pub(super) const fn peer(&self) -> SocketAddr {
@@ -164,12 +185,14 @@ impl<M: Machine> Shard<M> {
             if !connection.may_read() {
                 return Step::Again;
             }
-            let stage = if connection.answered {
-                FrameStage::Established
-            } else {
-                FrameStage::First
+            let expected = match connection.answer_bytes_max {
+                Some(bytes_max) => Expected::Answers { bytes_max },
+                None if connection.answered => {
+                    Expected::Requests(&self.limits.frames, FrameStage::Established)
+                }
+                None => Expected::Requests(&self.limits.frames, FrameStage::First),
             };
-            let total = match connection.inbound.next(&self.limits.frames, stage) {
+            let total = match connection.inbound.next(&expected) {
                 Next::Frame(bytes) => {
                     frames += 1;
                     self.feed(Input::Frame {
@@ -185,7 +208,7 @@ impl<M: Machine> Shard<M> {
                     if let Some(more) = self.refusals.admit(self.now.instant) {
                         tracing::warn!(
                             peer = %connection.peer, more,
-                            "closed a connection that sent what is no request: {error}"
+                            "closed a connection that sent what is no frame: {error}"
                         );
                     }
                     self.drop_connection(id);
@@ -317,6 +340,9 @@ impl<M: Machine> Shard<M> {
 
     /// Closes a connection once everything promised to it is sent.
     pub(super) fn on_close(&mut self, id: ConnectionId) {
+        if self.stop_dialling(id) {
+            return;
+        }
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.closing = true;
             connection.active = self.now.instant;
@@ -405,7 +431,9 @@ impl<M: Machine> Shard<M> {
             return false;
         };
         self.partial_bytes = self.partial_bytes.saturating_sub(connection.memory);
-        if let Some(held) = self.addresses.get_mut(&connection.peer.ip()) {
+        if !connection.is_dialled()
+            && let Some(held) = self.addresses.get_mut(&connection.peer.ip())
+        {
             *held -= 1;
             if *held == 0 {
                 self.addresses.remove(&connection.peer.ip());

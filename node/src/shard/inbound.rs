@@ -13,6 +13,18 @@ pub(super) struct Inbound {
     lent: usize,
 }
 
+/// What a connection may send.
+#[derive(Debug)]
+pub(super) enum Expected<'a> {
+    /// Requests, of which those that carry records may be large.
+    Requests(&'a FrameLimits, FrameStage),
+    /// Answers to what this side asked.
+    Answers {
+        /// The largest.
+        bytes_max: usize,
+    },
+}
+
 /// What the first bytes of a buffer are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -29,16 +41,19 @@ pub(super) enum Next {
 
 impl Inbound {
     /// Takes the next frame if it is there and within its limit.
-    pub(super) fn next(&mut self, limits: &FrameLimits, stage: FrameStage) -> Next {
+    pub(super) fn next(&mut self, expected: &Expected<'_>) -> Next {
         let Some((prefix, rest)) = self.buffer.split_first_chunk::<FRAME_PREFIX_BYTES>() else {
             return Next::More {
                 total: FRAME_PREFIX_BYTES,
             };
         };
         // What may be large is known a little later than how large it claims to be.
-        let max = match rest.first_chunk() {
-            Some(key) => limits.max_for_key(stage, i16::from_be_bytes(*key)),
-            None => limits.max(stage),
+        let max = match (expected, rest.first_chunk()) {
+            (Expected::Answers { bytes_max }, _) => *bytes_max,
+            (Expected::Requests(limits, stage), Some(key)) => {
+                limits.max_for_key(*stage, i16::from_be_bytes(*key))
+            }
+            (Expected::Requests(limits, stage), None) => limits.max(*stage),
         };
         let total = match frame_len(*prefix, max) {
             Ok(body) => body.saturating_add(FRAME_PREFIX_BYTES),

@@ -28,12 +28,14 @@ use crate::{
 mod accept;
 mod buffers;
 mod connection;
+mod dial;
 mod inbound;
 mod outbound;
 mod tasks;
 
 use buffers::Buffers;
 use connection::Connection;
+use dial::Dials;
 pub use tasks::{Exit, Stop};
 
 /// What a shard needs to know before its machine runs.
@@ -131,6 +133,7 @@ pub fn serve<M: Machine + 'static>(
         connections: HashMap::new(),
         addresses: HashMap::new(),
         next_connection: 0,
+        dials: Dials::default(),
         buffers: Buffers::default(),
         partial_bytes: 0,
         short_of_memory: Vec::new(),
@@ -163,6 +166,8 @@ struct Shard<M> {
     /// Connections held per address.
     addresses: HashMap<std::net::IpAddr, usize>,
     next_connection: u64,
+    /// Connections that the machine asked for and that are not there yet.
+    dials: Dials,
     buffers: Buffers,
     /// Memory held by frames that have not arrived in full.
     partial_bytes: usize,
@@ -256,6 +261,12 @@ impl<M: Machine> Shard<M> {
                     self.feed_completions();
                 }
                 Output::Close { connection } => self.on_close(connection),
+                Output::Dial {
+                    connection,
+                    host,
+                    port,
+                    frame_bytes_max,
+                } => self.on_dial(connection, host, port, frame_bytes_max),
                 Output::PauseReading { connection } => {
                     if let Some(connection) = self.connections.get_mut(&connection) {
                         connection.paused = true;

@@ -19,7 +19,7 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
-use super::{Shard, accept::accept};
+use super::{Shard, accept::accept, dial::dial};
 use crate::{files::Done, machine::Machine};
 
 /// Where the wish to stop comes from. The first asks for an orderly stop, the second ends it at once.
@@ -62,6 +62,7 @@ pub(super) async fn run<M: Machine + 'static>(
     }
     spawn_local(completions(Rc::clone(&shard), done));
     spawn_local(timer(Rc::clone(&shard)));
+    spawn_local(dial(Rc::clone(&shard)));
     spawn_local(sweep(Rc::clone(&shard)));
     shard.borrow_mut().turn(Shard::carry_out);
 
@@ -224,7 +225,8 @@ impl<M: Machine> Shard<M> {
             .iter()
             .filter(|(_, connection)| {
                 let silence = self.now.instant.since(connection.active);
-                silence > idle_max
+                // What the machine dialled is its own to close.
+                (silence > idle_max && !connection.is_dialled())
                     || (connection.closing && silence > LINGER)
                     || (short && connection.holds_up_others() && silence > STALL)
             })

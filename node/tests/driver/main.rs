@@ -5,6 +5,7 @@
     reason = "what these helpers cannot get is the failure of the test that asked"
 )]
 
+mod dialling;
 mod signals;
 mod sockets;
 mod toy;

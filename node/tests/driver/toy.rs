@@ -3,7 +3,7 @@
 //! A frame is a command, then its argument; every command but `Close` is answered in order of arrival.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -43,6 +43,8 @@ pub(crate) const LATER: u8 = b'l';
 pub(crate) const TRUNCATE: u8 = b't';
 /// Says that it cannot go on.
 pub(crate) const FAIL: u8 = b'f';
+/// Dials the node at the port in its argument (u16), asks it what follows, and answers with its answer; empty when it is gone.
+pub(crate) const DIAL: u8 = b'n';
 
 #[derive(Debug, Default)]
 pub(crate) struct Toy {
@@ -53,6 +55,9 @@ pub(crate) struct Toy {
     /// Who waits for the operation with this number.
     waiting: VecDeque<(u64, ConnectionId, bool)>,
     later: Vec<(Instant, ConnectionId)>,
+    /// By the dialled connection: who waits for the answer, and the question.
+    dialled: HashMap<ConnectionId, (ConnectionId, Bytes)>,
+    dials: u64,
     /// Never stops, as a machine whose disk hangs.
     stuck: bool,
     ready: bool,
@@ -135,6 +140,7 @@ impl Toy {
                 let id = self.storage.submit(OWNER, FileOp::Truncate { file, len });
                 self.waiting.push_back((id.seq, connection, false));
             }
+            DIAL => self.dial(connection, &argument),
             FAIL => {
                 let message = "the toy is broken; get another one".to_owned();
                 self.outputs
@@ -143,6 +149,20 @@ impl Toy {
             }
             _ => self.outputs.push_back(Output::Close { connection }),
         }
+    }
+
+    fn dial(&mut self, asker: ConnectionId, argument: &Bytes) {
+        let port = u16::from_be_bytes(argument[..2].try_into().unwrap());
+        self.dials += 1;
+        let connection = ConnectionId::dialled(self.dials);
+        let question = argument.slice(2..);
+        self.dialled.insert(connection, (asker, question));
+        self.outputs.push_back(Output::Dial {
+            connection,
+            host: "localhost".to_owned(),
+            port,
+            frame_bytes_max: ANSWER_BYTES_MAX,
+        });
     }
 
     fn send(&mut self, connection: ConnectionId, frame: Frame) {
@@ -184,7 +204,21 @@ impl Toy {
 impl Machine for Toy {
     fn handle(&mut self, now: Now, input: Input) {
         match input {
+            Input::Frame { connection, bytes } if connection.is_dialled() => {
+                self.outputs.push_back(Output::Close { connection });
+                let (asker, _) = self.dialled.remove(&connection).unwrap();
+                self.send(asker, whole(&bytes));
+            }
             Input::Frame { connection, bytes } => self.frame(now, connection, &bytes),
+            Input::Dialled { connection } => {
+                let question = self.dialled[&connection].1.clone();
+                self.send(connection, whole(&question));
+            }
+            Input::Closed { connection } => {
+                if let Some((asker, _)) = self.dialled.remove(&connection) {
+                    self.send(asker, whole(b""));
+                }
+            }
             Input::Storage(completion) => {
                 completion.result.expect("a toy has no storage faults");
                 self.completed(completion.id.seq);
@@ -203,10 +237,7 @@ impl Machine for Toy {
                 let seq = self.sync();
                 self.waiting.push_back((seq, STOP, false));
             }
-            Input::Connected { .. }
-            | Input::Closed { .. }
-            | Input::Sent { .. }
-            | Input::RangeUnreadable { .. } => {}
+            Input::Connected { .. } | Input::Sent { .. } | Input::RangeUnreadable { .. } => {}
         }
     }
 
@@ -230,6 +261,9 @@ fn whole(body: &[u8]) -> Frame {
 
 const OWNER: Owner = Owner(1);
 const STOP: ConnectionId = ConnectionId(u64::MAX);
+
+/// No answer of a dialled node may be larger.
+pub(crate) const ANSWER_BYTES_MAX: usize = 100_000;
 
 /// A toy that serves on a thread of its own.
 pub(crate) struct Server {

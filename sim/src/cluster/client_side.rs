@@ -108,7 +108,7 @@ impl Cluster {
                 self.visitors[client].links.remove(&own);
                 ClientInput::Closed(own)
             }
-            Parcel::Knock => return,
+            Parcel::Knock(_) => return,
         };
         self.tell(client, input);
         self.visitors[client].cause = None;
@@ -132,7 +132,7 @@ impl Cluster {
         match output {
             ClientOutput::Dial(own, node) => {
                 let from = End::Client(client);
-                let (link, at, arrival) = self.network.dial(now, from, End::Node(node));
+                let (link, at, arrival) = self.network.dial(now, from, End::Node(node), 0);
                 self.links_of_clients.insert(link, (client, own));
                 self.visitors[client].links.insert(own, link);
                 self.schedule_arrival(at, arrival);

@@ -1,8 +1,12 @@
 //! One node: its machine while it runs, and what outlives each incarnation: disk, clock and seat.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use seedlog_core::{broker::Input, ids::TopicPartition, time::Instant};
+use seedlog_core::{
+    broker::Input,
+    ids::{ConnectionId, TopicPartition},
+    time::Instant,
+};
 
 use crate::{
     clock::Clock,
@@ -65,6 +69,8 @@ pub(super) struct Host {
     pub(super) starts: u32,
     /// How many lies of its disk were noticed.
     pub(super) lies_seen: u64,
+    /// Connections that it dialled, by its own numbers, and the largest frame that may come over each.
+    pub(super) dialled: BTreeMap<ConnectionId, (LinkId, usize)>,
 }
 
 impl Host {
@@ -114,13 +120,18 @@ pub(super) enum Happening {
     Sent {
         node: usize,
         incarnation: u64,
-        link: LinkId,
+        connection: ConnectionId,
     },
     Start {
         node: usize,
     },
     Resume {
         node: usize,
+    },
+    Unreachable {
+        node: usize,
+        incarnation: u64,
+        connection: ConnectionId,
     },
     Fault {
         index: usize,

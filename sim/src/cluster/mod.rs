@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use seedlog_core::ids::TopicPartition;
+use seedlog_core::ids::{ConnectionId, TopicPartition};
 
 use crate::{
     checker::{Jury, Moment, Phase, Seen},
@@ -23,6 +23,7 @@ mod client_side;
 mod host;
 mod inject;
 mod node_side;
+mod peer_side;
 mod tally;
 
 pub use client_side::ClientId;
@@ -51,6 +52,8 @@ pub struct Cluster {
     hosts: Vec<Host>,
     visitors: Vec<Visitor>,
     links_of_clients: BTreeMap<LinkId, (usize, crate::client::ClientLink)>,
+    /// Connections that nodes dialled, by the node's own number.
+    links_of_nodes: BTreeMap<LinkId, ConnectionId>,
     jury: Jury,
     trace: Trace,
     plan: PlanRunner,
@@ -60,7 +63,7 @@ pub struct Cluster {
     phase: Phase,
     /// Checkers see every step; off only to show that they change nothing.
     watched: bool,
-    sent_pending: BTreeSet<LinkId>,
+    sent_pending: BTreeSet<(usize, ConnectionId)>,
     /// The event to describe, and its description.
     described: Option<(u64, String)>,
 }
@@ -103,6 +106,7 @@ impl Cluster {
                     offline: BTreeSet::new(),
                     starts: 0,
                     lies_seen: 0,
+                    dialled: BTreeMap::new(),
                 }
             });
         let mut cluster = Self {
@@ -112,6 +116,7 @@ impl Cluster {
             chance: streams.stream("faults"),
             visitors: Vec::new(),
             links_of_clients: BTreeMap::new(),
+            links_of_nodes: BTreeMap::new(),
             jury,
             trace,
             plan: PlanRunner::default(),
@@ -297,8 +302,13 @@ impl Cluster {
             Happening::Sent {
                 node,
                 incarnation,
-                link,
-            } => self.sent(node, incarnation, link),
+                connection,
+            } => self.sent(node, incarnation, connection),
+            Happening::Unreachable {
+                node,
+                incarnation,
+                connection,
+            } => self.unreachable(node, incarnation, connection),
             Happening::Start { node } => self.start(node),
             Happening::Resume { node } => self.resume(node),
             Happening::Fault { index } => self.fire(index),

@@ -18,6 +18,7 @@ use crate::{
     guard::guard,
     network::{Arrival, End, LinkId, Outcome, Parcel, Side, Stamp},
     plan::{Decisive, Moment},
+    time::SimTime,
     trace::What,
 };
 
@@ -137,7 +138,7 @@ impl Cluster {
     pub(super) fn arrive(&mut self, arrival: Arrival) {
         let (link, to) = (arrival.link, arrival.to);
         match self.network.arrive(arrival) {
-            Outcome::Deliver(End::Node(node), parcel) => self.deliver(node, link, parcel),
+            Outcome::Deliver(End::Node(node), parcel) => self.deliver(node, link, to, parcel),
             Outcome::Deliver(End::Client(client), parcel) => self.visit(client, link, parcel),
             Outcome::Nothing => {}
             Outcome::NobodyThere(End::Node(node)) => {
@@ -149,23 +150,33 @@ impl Cluster {
         }
     }
 
-    pub(super) fn sent(&mut self, node: usize, incarnation: u64, link: LinkId) {
-        let until = self.network.busy_until(link, Side::Dialer);
+    pub(super) fn sent(&mut self, node: usize, incarnation: u64, connection: ConnectionId) {
+        self.sent_pending.remove(&(node, connection));
+        if self.hosts[node].incarnation != incarnation {
+            return;
+        }
+        let Some((link, side)) = self.link_of(node, connection) else {
+            return;
+        };
+        let until = self.network.busy_until(link, side.other());
         if until > self.engine.now() {
             // More was sent since: it is not all out yet.
+            self.expect_sent(node, connection, until);
+        } else if self.network.is_open(link, side) {
+            self.feed(node, Input::Sent { connection });
+        }
+    }
+
+    /// Has the node told when the last byte has left.
+    fn expect_sent(&mut self, node: usize, connection: ConnectionId, at: SimTime) {
+        if self.sent_pending.insert((node, connection)) {
+            let incarnation = self.hosts[node].incarnation;
             let sent = Happening::Sent {
                 node,
                 incarnation,
-                link,
+                connection,
             };
-            self.engine.schedule(until, sent);
-            return;
-        }
-        self.sent_pending.remove(&link);
-        if self.hosts[node].incarnation == incarnation && self.network.is_open(link, Side::Acceptor)
-        {
-            let connection = ConnectionId(link.0);
-            self.feed(node, Input::Sent { connection });
+            self.engine.schedule(at, sent);
         }
     }
 
@@ -180,6 +191,7 @@ impl Cluster {
         host.backlog.clear();
         host.stopping = None;
         self.plan.forget_strikes(node);
+        self.forget_dialled(node);
         for (at, arrival) in self.network.lose(now, End::Node(node), machine) {
             self.schedule_arrival(at, arrival);
         }
@@ -239,19 +251,23 @@ impl Cluster {
         self.come_back(node, back);
     }
 
-    fn deliver(&mut self, node: usize, link: LinkId, parcel: Parcel) {
+    fn deliver(&mut self, node: usize, link: LinkId, side: Side, parcel: Parcel) {
         let now = self.engine.now();
-        let connection = ConnectionId(link.0);
-        match parcel {
-            Parcel::Knock => self.knock(node, link),
-            Parcel::Frame(bytes, _) => self.feed(node, Input::Frame { connection, bytes }),
-            Parcel::Closed => self.feed(node, Input::Closed { connection }),
-            Parcel::Opened => {}
+        if side == Side::Dialer {
+            self.deliver_dialled(node, link, parcel);
+        } else {
+            let connection = ConnectionId(link.0);
+            match parcel {
+                Parcel::Knock(listener) => self.knock(node, link, listener),
+                Parcel::Frame(bytes, _) => self.feed(node, Input::Frame { connection, bytes }),
+                Parcel::Closed => self.feed(node, Input::Closed { connection }),
+                Parcel::Opened => {}
+            }
         }
         debug_assert!(self.engine.now() == now, "handling takes no simulated time");
     }
 
-    fn knock(&mut self, node: usize, link: LinkId) {
+    fn knock(&mut self, node: usize, link: LinkId, listener: u16) {
         let now = self.engine.now();
         let host = &self.hosts[node];
         if host.status == Status::Off || host.hang_until > now {
@@ -273,7 +289,7 @@ impl Cluster {
             Input::Connected {
                 connection: ConnectionId(link.0),
                 peer,
-                listener: 0,
+                listener,
             },
         );
     }
@@ -351,19 +367,24 @@ impl Cluster {
     fn perform(&mut self, node: usize, output: Output) {
         let now = self.engine.now();
         match output {
-            Output::Send { connection, frame } => self.send(node, LinkId(connection.0), frame),
-            Output::Close { connection } => {
-                let link = LinkId(connection.0);
-                if let Some((at, arrival)) = self.network.close(now, link, Side::Acceptor) {
-                    self.schedule_arrival(at, arrival);
+            Output::Send { connection, frame } => self.send(node, connection, frame),
+            Output::Dial {
+                connection,
+                host,
+                port,
+                frame_bytes_max,
+            } => self.dial(node, connection, (&host, port), frame_bytes_max),
+            Output::Close { connection } => self.hang_up(node, connection),
+            Output::PauseReading { connection } => {
+                if let Some((link, side)) = self.link_of(node, connection) {
+                    self.network.pause(link, side);
                 }
             }
-            Output::PauseReading { connection } => {
-                self.network.pause(LinkId(connection.0), Side::Acceptor);
-            }
             Output::ResumeReading { connection } => {
-                for arrival in self.network.resume(LinkId(connection.0), Side::Acceptor) {
-                    self.schedule_arrival(now, arrival);
+                if let Some((link, side)) = self.link_of(node, connection) {
+                    for arrival in self.network.resume(link, side) {
+                        self.schedule_arrival(now, arrival);
+                    }
                 }
             }
             Output::Storage(op) => self.submit(node, op),
@@ -372,17 +393,18 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, node: usize, link: LinkId, frame: Frame) {
+    fn send(&mut self, node: usize, connection: ConnectionId, frame: Frame) {
         let now = self.engine.now();
-        if !self.network.is_open(link, Side::Acceptor) {
+        let Some((link, side)) = self.link_of(node, connection) else {
+            return;
+        };
+        if !self.network.is_open(link, side) {
             return;
         }
         let bytes = match self.assemble(node, frame) {
             Ok(bytes) => bytes,
             Err((file, fault)) => {
-                if let Some((at, arrival)) = self.network.close(now, link, Side::Acceptor) {
-                    self.schedule_arrival(at, arrival);
-                }
+                self.hang_up(node, connection);
                 self.feed(node, Input::RangeUnreadable { file, fault });
                 return;
             }
@@ -395,22 +417,16 @@ impl Cluster {
             bytes.slice(PREFIX.min(bytes.len())..),
             Stamp { at: now, step },
         );
-        let Some((left, arrival)) = self.network.send(now, link, Side::Dialer, parcel) else {
+        let Some((left, arrival)) = self.network.send(now, link, side.other(), parcel) else {
             return;
         };
         if let Some((at, arrival)) = arrival {
             self.schedule_arrival(at, arrival);
         }
-        if self.sent_pending.insert(link) {
-            let incarnation = self.hosts[node].incarnation;
-            let sent = Happening::Sent {
-                node,
-                incarnation,
-                link,
-            };
-            self.engine.schedule(left, sent);
+        self.expect_sent(node, connection, left);
+        if side == Side::Acceptor {
+            self.decisive(node, Decisive::Answered);
         }
-        self.decisive(node, Decisive::Answered);
     }
 
     /// Puts a frame together; its file ranges are read as they are now.
@@ -576,6 +592,7 @@ fn fold_input(engine: &mut super::Engine<Happening>, node: usize, input: &Input)
         Input::RangeUnreadable { file, .. } => (7, file.0),
         Input::Timeout => (8, 0),
         Input::Stop => (9, 0),
+        Input::Dialled { connection } => (10, connection.0),
     };
     engine.fold(kind << 32 | u64::try_from(node).unwrap_or(u64::MAX));
     engine.fold(detail);
