@@ -64,7 +64,8 @@ impl Budget {
             | Fault::Pause { .. }
             | Fault::CleanStop { .. }
             | Fault::Clock { .. }
-            | Fault::Link { .. } => true,
+            | Fault::Link { .. }
+            | Fault::Cut { .. } => true,
         }
     }
 }

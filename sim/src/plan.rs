@@ -5,7 +5,10 @@ use std::fmt;
 use seedlog_core::storage::FaultKind;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Damage, Survival};
+use crate::{
+    disk::{Damage, Survival},
+    network::Cut,
+};
 
 /// Everything that will go wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +205,13 @@ pub enum Fault {
         /// How.
         fault: LinkFault,
     },
+    /// Nothing gets through in one direction.
+    Cut {
+        /// From whom to whom.
+        cut: Cut,
+        /// For how long, milliseconds.
+        for_ms: u64,
+    },
 }
 
 /// A disk fault in a plan.
@@ -364,6 +374,7 @@ impl Fault {
                 LinkFault::Hang { .. } => "link-hang",
                 LinkFault::Slow { .. } => "link-slow",
             },
+            Self::Cut { .. } => "cut",
         }
     }
 
@@ -371,7 +382,7 @@ impl Fault {
     #[must_use]
     pub const fn node(&self) -> Option<usize> {
         match self {
-            Self::PowerLossAll { .. } => None,
+            Self::PowerLossAll { .. } | Self::Cut { .. } => None,
             Self::Crash { node, .. }
             | Self::PowerLoss { node, .. }
             | Self::Pause { node, .. }

@@ -24,7 +24,7 @@ pub(crate) const LONG_FILES: &[(&str, usize)] = &[
     ("sim/src/disk/device.rs", 550),
     ("sim/src/disk/mod.rs", 550),
     ("sim/src/nemesis.rs", 550),
-    ("sim/src/network.rs", 550),
+    ("sim/src/network/mod.rs", 550),
     ("sim/src/plan.rs", 550),
     ("sim/src/toy.rs", 650),
 ];

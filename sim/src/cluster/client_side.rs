@@ -132,10 +132,12 @@ impl Cluster {
         match output {
             ClientOutput::Dial(own, node) => {
                 let from = End::Client(client);
-                let (link, at, arrival) = self.network.dial(now, from, End::Node(node), 0);
+                let (link, knock) = self.network.dial(now, from, End::Node(node), 0);
                 self.links_of_clients.insert(link, (client, own));
                 self.visitors[client].links.insert(own, link);
-                self.schedule_arrival(at, arrival);
+                if let Some((at, arrival)) = knock {
+                    self.schedule_arrival(at, arrival);
+                }
             }
             ClientOutput::Send(own, frame) => {
                 let Some(link) = self.visitors[client].links.get(&own).copied() else {

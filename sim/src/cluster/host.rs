@@ -133,6 +133,7 @@ pub(super) enum Happening {
         incarnation: u64,
         connection: ConnectionId,
     },
+    CutOver,
     Fault {
         index: usize,
     },

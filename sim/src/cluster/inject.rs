@@ -208,6 +208,7 @@ impl Cluster {
     pub fn heal(&mut self) {
         let now = self.engine.now();
         self.network.heal();
+        self.release_cuts();
         for node in 0..self.hosts.len() {
             let host = &mut self.hosts[node];
             host.device.heal();
@@ -284,6 +285,19 @@ impl Cluster {
             Fault::Disk { node, fault } => self.arm_disk(*node, fault),
             Fault::Clock { node, fault } => self.upset_clock(*node, *fault),
             Fault::Link { node, fault } => self.upset_links(*node, *fault),
+            Fault::Cut { cut, for_ms } => {
+                let until = self.engine.now().plus_millis(*for_ms);
+                self.network.cut(*cut, until);
+                self.engine.schedule(until, Happening::CutOver);
+                Effect::Now
+            }
+        }
+    }
+
+    /// Lets what was blocked by cuts that are over go on its way.
+    pub(super) fn release_cuts(&mut self) {
+        for (at, arrival) in self.network.release(self.engine.now()) {
+            self.schedule_arrival(at, arrival);
         }
     }
 

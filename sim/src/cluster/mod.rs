@@ -309,6 +309,7 @@ impl Cluster {
                 incarnation,
                 connection,
             } => self.unreachable(node, incarnation, connection),
+            Happening::CutOver => self.release_cuts(),
             Happening::Start { node } => self.start(node),
             Happening::Resume { node } => self.resume(node),
             Happening::Fault { index } => self.fire(index),

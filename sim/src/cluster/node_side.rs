@@ -299,7 +299,7 @@ impl Cluster {
         let now = self.engine.now();
         if let Some((at, arrival)) = self.network.close(now, link, at) {
             self.schedule_arrival(at, arrival);
-        } else {
+        } else if !self.network.is_cut(now, link, at.other()) {
             let delay = self.chance.magnitude(50_000..=2_000_000);
             let arrival = Arrival {
                 link,

@@ -27,11 +27,13 @@ impl Cluster {
             return;
         };
         let (from, to) = (End::Node(node), End::Node(to));
-        let (link, at, arrival) = self.network.dial(now, from, to, listener);
+        let (link, knock) = self.network.dial(now, from, to, listener);
         self.links_of_nodes.insert(link, connection);
         let dialled = &mut self.hosts[node].dialled;
         dialled.insert(connection, (link, frame_bytes_max));
-        self.schedule_arrival(at, arrival);
+        if let Some((at, arrival)) = knock {
+            self.schedule_arrival(at, arrival);
+        }
     }
 
     fn who_listens(&self, host: &str, port: u16) -> Option<(usize, u16)> {
@@ -126,6 +128,7 @@ mod tests {
         cluster::Surroundings,
         ghost::Ghost,
         history::Places,
+        network::{Cut, Ends},
         node::{Node, Probe, Release, Seat},
         plan::{Fault, LinkFault, Plan, PlannedFault, Trigger},
         random::Streams,
@@ -340,6 +343,33 @@ mod tests {
             assert!(seen.borrow().lost >= 4, "{:?}", seen.borrow());
             run_ms(&mut cluster, 500);
             assert!(seen.borrow().answers > before + 200, "{:?}", seen.borrow());
+        }
+    }
+
+    #[test]
+    fn cut_holds_up_answers_and_loses_none() {
+        for seed in 0..20 {
+            let (mut cluster, seen) = pair(seed, None, 8);
+            run_ms(&mut cluster, 100);
+            cluster.enter(Phase::Safety);
+            let cut = Cut {
+                from: Ends::Node(0),
+                to: Ends::Node(1),
+                listener: None,
+            };
+            let faults = vec![PlannedFault {
+                when: Trigger::At(10),
+                what: Fault::Cut { cut, for_ms: 500 },
+            }];
+            cluster.set_plan(Plan { faults });
+            run_ms(&mut cluster, 100);
+            let before = seen.borrow().answers;
+            run_ms(&mut cluster, 400);
+            assert_eq!(seen.borrow().answers, before, "seed {seed}");
+            run_ms(&mut cluster, 1_500);
+            let seen = seen.borrow();
+            assert!(seen.answers > before + 200, "seed {seed}: {seen:?}");
+            assert_eq!((seen.lost, seen.refused), (0, 0), "seed {seed}");
         }
     }
 

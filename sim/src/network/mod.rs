@@ -1,4 +1,5 @@
-//! Connections: delay per direction, order within a connection, bandwidth, reset, refused, hanging and half-open.
+//! Connections: delay per direction, order within a connection, bandwidth, reset, refused, hanging and half-open, and cuts
+//! that let nothing through in one direction.
 //!
 //! Frames travel whole. The network decides when they arrive, never what they say; who is alive is the cluster's knowledge.
 
@@ -7,6 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use crate::{random::Stream, time::SimTime};
+
+mod cuts;
+
+pub use cuts::{Cut, Ends};
+
+use cuts::Cuts;
 
 /// A connection, unique in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,11 +121,16 @@ struct Lane {
     /// The receiver does not read: what arrives waits.
     paused: bool,
     held: VecDeque<Parcel>,
+    /// What is sent during a cut: the sender's system sends it again and again.
+    blocked: VecDeque<Parcel>,
+    blocked_since: SimTime,
 }
 
 #[derive(Clone, Debug)]
 struct Link {
     ends: [End; 2],
+    /// Which of the acceptor's listeners it came to.
+    listener: u16,
     /// By the side that a lane leads to.
     lanes: [Lane; 2],
     /// An end closed it, or its process or machine is gone.
@@ -135,6 +147,7 @@ pub struct Network {
     links: BTreeMap<LinkId, Link>,
     next: u64,
     slow_until: BTreeMap<End, (SimTime, u64)>,
+    cuts: Cuts,
 }
 
 /// What became of a parcel at the end of its way.
@@ -158,35 +171,32 @@ impl Network {
             links: BTreeMap::new(),
             next: 0,
             slow_until: BTreeMap::new(),
+            cuts: Cuts::new(),
         }
     }
 
-    /// Opens a connection to a listener; the knock is on its way.
+    /// Opens a connection to a listener; the knock is on its way, unless nothing gets through.
     pub fn dial(
         &mut self,
         now: SimTime,
         from: End,
         to: End,
         listener: u16,
-    ) -> (LinkId, SimTime, Arrival) {
+    ) -> (LinkId, Option<(SimTime, Arrival)>) {
         self.next += 1;
         let link = LinkId(self.next);
         self.links.insert(
             link,
             Link {
                 ends: [from, to],
+                listener,
                 lanes: [Lane::default(), Lane::default()],
                 gone: [false, false],
                 broken: false,
             },
         );
-        let at = self.travel(now, link, Side::Acceptor, 0);
-        let arrival = Arrival {
-            link,
-            to: Side::Acceptor,
-            what: Parcel::Knock(listener),
-        };
-        (link, at, arrival)
+        let sent = self.send(now, link, Side::Acceptor, Parcel::Knock(listener));
+        (link, sent.and_then(|(_, arrival)| arrival))
     }
 
     /// Sends a parcel; returns when its last byte leaves and, unless it vanishes, when it arrives.
@@ -197,11 +207,24 @@ impl Network {
         to: Side,
         what: Parcel,
     ) -> Option<(SimTime, Option<(SimTime, Arrival)>)> {
-        let known = self.links.get(&link)?;
-        if known.gone[to.other().index()] {
+        if self.links.get(&link)?.gone[to.other().index()] {
             return None;
         }
-        let muted = known.lanes[to.index()].muted;
+        if self.is_blocked(now, link, to) {
+            self.block(now, link, to, what);
+            return Some((now, None));
+        }
+        self.send_on(now, link, to, what)
+    }
+
+    fn send_on(
+        &mut self,
+        now: SimTime,
+        link: LinkId,
+        to: Side,
+        what: Parcel,
+    ) -> Option<(SimTime, Option<(SimTime, Arrival)>)> {
+        let muted = self.links.get(&link)?.lanes[to.index()].muted;
         let size = match &what {
             Parcel::Frame(bytes, _) => bytes.len(),
             Parcel::Knock(_) | Parcel::Opened | Parcel::Closed => 0,
@@ -289,7 +312,11 @@ impl Network {
                 to,
                 what: Parcel::Closed,
             };
-            news.push((now.plus_nanos(delay), arrival));
+            if self.is_blocked(now, link, to) {
+                self.block(now, link, to, arrival.what);
+            } else {
+                news.push((now.plus_nanos(delay), arrival));
+            }
         }
         news
     }
@@ -335,9 +362,76 @@ impl Network {
         self.slow_until.insert(end, (until, by_nanos));
     }
 
+    /// Lets nothing through for a while.
+    pub fn cut(&mut self, cut: Cut, until: SimTime) {
+        self.cuts.add(cut, until);
+    }
+
+    /// Sends on what was blocked by cuts that are over.
+    ///
+    /// When the sender's system tries again depends on how often it has tried in vain: up to as long as the cut lasted.
+    pub fn release(&mut self, now: SimTime) -> Vec<(SimTime, Arrival)> {
+        self.cuts.expire(now);
+        let sides = [Side::Dialer, Side::Acceptor];
+        let ids: Vec<LinkId> = self.links.keys().copied().collect();
+        let mut arrivals = Vec::new();
+        for (link, to) in ids.into_iter().flat_map(|id| sides.map(|to| (id, to))) {
+            if self.is_cut(now, link, to) {
+                continue;
+            }
+            let Some(lane) = self.lane(link, to) else {
+                continue;
+            };
+            if lane.blocked.is_empty() {
+                continue;
+            }
+            let blocked = std::mem::take(&mut lane.blocked);
+            let since = lane.blocked_since.as_nanos();
+            let lasted = now.as_nanos().saturating_sub(since);
+            let wait = self.stream.magnitude(1..=lasted.clamp(1, RETRY_NANOS_MAX));
+            if let Some(lane) = self.lane(link, to) {
+                lane.free_at = lane.free_at.max(now.plus_nanos(wait));
+            }
+            for what in blocked {
+                if let Some((_, Some(arrival))) = self.send_on(now, link, to, what) {
+                    arrivals.push(arrival);
+                }
+            }
+        }
+        arrivals
+    }
+
+    /// Returns whether nothing gets through to an end of a connection.
+    #[must_use]
+    pub fn is_cut(&self, now: SimTime, link: LinkId, to: Side) -> bool {
+        self.links.get(&link).is_some_and(|link| {
+            let (from, to) = (link.ends[to.other().index()], link.ends[to.index()]);
+            self.cuts.block(now, from, to, link.listener)
+        })
+    }
+
+    fn is_blocked(&self, now: SimTime, link: LinkId, to: Side) -> bool {
+        let waits = |link: &Link| !link.lanes[to.index()].blocked.is_empty();
+        self.links.get(&link).is_some_and(waits) || self.is_cut(now, link, to)
+    }
+
+    fn block(&mut self, now: SimTime, link: LinkId, to: Side, what: Parcel) {
+        if let Some(lane) = self.lane(link, to) {
+            if lane.blocked.is_empty() {
+                lane.blocked_since = now;
+            }
+            lane.blocked.push_back(what);
+        }
+    }
+
+    fn lane(&mut self, link: LinkId, to: Side) -> Option<&mut Lane> {
+        Some(&mut self.links.get_mut(&link)?.lanes[to.index()])
+    }
+
     /// Ends what was arranged for a while, and slow parcels.
     pub fn heal(&mut self) {
         self.slow_until.clear();
+        self.cuts.clear();
         self.profile.slow_permille = 0;
     }
 
@@ -400,6 +494,7 @@ impl Network {
             known.gone[side.index()] = true;
             known.lanes[side.index()].held.clear();
             known.lanes[side.index()].paused = false;
+            known.lanes[side.index()].blocked.clear();
             if known.gone == [true, true] {
                 self.links.remove(&link);
             }
@@ -432,107 +527,8 @@ impl Network {
     }
 }
 
+/// Systems try again at least so often.
+const RETRY_NANOS_MAX: u64 = 120_000_000_000;
+
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::Streams;
-
-    const BROKER: End = End::Node(0);
-    const CLIENT: End = End::Client(0);
-
-    fn network(seed: u64) -> Network {
-        Network::new(LinkProfile::default(), Streams::new(seed).stream("network"))
-    }
-
-    fn frame(byte: u8) -> Parcel {
-        Parcel::Frame(Bytes::from(vec![byte; 10]), Stamp::default())
-    }
-
-    #[test]
-    fn frames_of_one_direction_keep_their_order() {
-        let mut network = network(1);
-        let (link, mut last, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
-        for byte in 0..100 {
-            let sent = network.send(SimTime::START, link, Side::Acceptor, frame(byte));
-            let (_, Some((at, _))) = sent.unwrap() else {
-                panic!("frame {byte} vanished");
-            };
-            assert!(at >= last);
-            last = at;
-        }
-    }
-
-    #[test]
-    fn paused_receiver_gets_everything_later_and_in_order() {
-        let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
-        network.pause(link, Side::Acceptor);
-        for byte in 0..3 {
-            let arrival = Arrival {
-                link,
-                to: Side::Acceptor,
-                what: frame(byte),
-            };
-            assert!(matches!(network.arrive(arrival), Outcome::Nothing));
-        }
-        let held = network.resume(link, Side::Acceptor);
-        let bytes: Vec<u8> = held
-            .iter()
-            .filter_map(|arrival| match &arrival.what {
-                Parcel::Frame(bytes, _) => bytes.first().copied(),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(bytes, [0, 1, 2]);
-    }
-
-    #[test]
-    fn half_open_connection_swallows_what_its_end_sends() {
-        let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
-        assert_eq!(network.mute(BROKER), 1);
-        let (_, answer) = network
-            .send(SimTime::START, link, Side::Dialer, frame(1))
-            .unwrap();
-        assert!(answer.is_none());
-        let (_, request) = network
-            .send(SimTime::START, link, Side::Acceptor, frame(1))
-            .unwrap();
-        assert!(request.is_some());
-    }
-
-    #[test]
-    fn dead_process_is_noticed_soon_and_dead_machine_late() {
-        let mut network = network(1);
-        network.dial(SimTime::START, CLIENT, BROKER, 0);
-        let soon = network.lose(SimTime::START, BROKER, false);
-        assert!(soon[0].0 < SimTime::from_millis(21));
-        let mut network = self::network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
-        let late = network.lose(SimTime::START, BROKER, true);
-        assert!(late[0].0 >= SimTime::from_millis(1000));
-        let knock = Arrival {
-            link,
-            to: Side::Acceptor,
-            what: frame(1),
-        };
-        assert!(matches!(
-            network.arrive(knock),
-            Outcome::NobodyThere(BROKER)
-        ));
-    }
-
-    #[test]
-    fn reset_loses_what_is_in_flight_and_tells_both_ends() {
-        let mut network = network(1);
-        let (link, _, _) = network.dial(SimTime::START, CLIENT, BROKER, 0);
-        let news = network.reset(SimTime::START, BROKER);
-        assert_eq!(news.len(), 2);
-        let arrival = Arrival {
-            link,
-            to: Side::Acceptor,
-            what: frame(1),
-        };
-        assert!(matches!(network.arrive(arrival), Outcome::Nothing));
-    }
-}
+mod tests;
