@@ -37,10 +37,9 @@ pub fn scenario(seed: u64, planted: PlantedSet) -> Scenario {
     scenario
 }
 
-/// Damages log segments of the topics while their broker is down. The synced mark follows closely: past it, damage cannot be
-/// told from a torn tail.
+/// Damages log segments of the topics while their broker is down.
 fn damaging_logs(scenario: Scenario, stream: &mut Stream) -> Scenario {
-    let mut scenario = scenario.property("log.flush.offset.checkpoint.interval.ms", "20");
+    let mut scenario = scenario;
     for _ in 0..stream.within(1..=3) {
         let damage = *stream.pick(&[Damage::FlipBit, Damage::Cut, Damage::Zero]);
         let fault = Fault::Damage {

@@ -123,7 +123,7 @@ fn damaged_index_is_made_again() {
 }
 
 /// Damage below the synced mark is no torn tail (B47): a bit flips in a log, then its index is lost, so that recovery reads the
-/// whole segment; the log is taken offline by name, never silently cut. The mark follows within 50 ms here.
+/// whole segment; the log is taken offline by name, never silently cut. The recovery point follows within 50 ms here.
 #[test]
 fn damaged_log_is_reported_and_not_cut() {
     let scenario = Scenario::new("disk", "damaged_log_is_reported_and_not_cut")
@@ -137,4 +137,27 @@ fn damaged_log_is_reported_and_not_cut() {
         .beyond_budget();
     let reports = check(8, &scenario);
     assert!(events(&reports, "partition-offline") > 0);
+}
+
+/// The synced mark follows each group commit: bytes that go bad after a kill are reported however short before it they were
+/// synced, with recovery points that are checkpointed once a minute.
+#[test]
+fn damage_to_what_was_just_acknowledged_is_reported_and_not_cut() {
+    let kinds = [Damage::FlipBit, Damage::Cut, Damage::Zero];
+    let mut offline = 0;
+    for kind in kinds {
+        let scenario = Scenario::new(
+            "disk",
+            "damage_to_what_was_just_acknowledged_is_reported_and_not_cut",
+        )
+        .topic("orders", 1, Rule::Durable)
+        .producers(Producers::new(2, Acks::All))
+        .readers(1)
+        .lasting_ms(3_000)
+        .fault_at(2_000, damage(kind, "orders*.log", false))
+        .beyond_budget();
+        let reports = check(4, &scenario);
+        offline += events(&reports, "partition-offline");
+    }
+    assert!(offline >= 9, "{offline}");
 }

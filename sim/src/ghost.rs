@@ -9,6 +9,7 @@ use crate::{
     checker::{NodeChange, Phase, Seen},
     disk::{BatchMark, Disk},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
+    marks,
     time::SimTime,
 };
 
@@ -59,6 +60,8 @@ pub enum Excuse {
     Unsynced,
     /// Its bytes went bad at rest, and the broker says so.
     Damaged,
+    /// It was cut with bytes that went bad at rest, and the disk said of none of them that they were synced.
+    PastMark,
     /// The disk lied or was replaced: no promise holds.
     Beyond,
     /// Retention or DeleteRecords removed it.
@@ -75,6 +78,14 @@ struct Known {
     /// First offset, moved by rule.
     start: i64,
     damaged: bool,
+    /// Bytes went bad since the log last opened.
+    is_unseen: bool,
+    /// The synced mark that the next opening of a log with such bytes finds.
+    mark: Option<i64>,
+    /// When the log opened with such bytes, and from where on damage could pass for a torn tail then.
+    past_mark: Vec<(SimTime, i64)>,
+    /// The same of the last opening, if there were such bytes.
+    opened_past: Option<i64>,
     offline: bool,
     read: BTreeMap<i64, SeenRecord>,
     drained: Option<(i64, i64)>,
@@ -124,7 +135,7 @@ impl Ghost {
                 let left = cause.map_or(at, |cause| cause.left);
                 self.note(at, left, note);
             }
-            Seen::Event { event, .. } => self.event(event),
+            Seen::Event { event, .. } => self.event(at, event),
             Seen::Node { node, change, disk } => self.node(at, *node, change, disk),
             Seen::Probe { .. } => {}
         }
@@ -224,6 +235,13 @@ impl Ghost {
             .min()
     }
 
+    /// Returns from where on the last opening of a log could take damage for a torn tail, if bytes had gone bad: past the
+    /// marks as they stood on the disk.
+    #[must_use]
+    pub fn opened_past(&self, place: Place) -> Option<i64> {
+        self.known[place.0].opened_past
+    }
+
     /// Returns why the record at an offset may be missing though it was acknowledged at `acked`.
     #[must_use]
     pub fn excuse(&self, place: Place, offset: i64, acked: SimTime) -> Option<Excuse> {
@@ -236,6 +254,10 @@ impl Ghost {
         }
         if known.damaged && known.offline {
             return Some(Excuse::Damaged);
+        }
+        let mut past_mark = known.past_mark.iter();
+        if past_mark.any(|(at, from)| acked <= *at && *from <= offset) {
+            return Some(Excuse::PastMark);
         }
         let lost = self
             .lost_since(place, acked)
@@ -304,16 +326,22 @@ impl Ghost {
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, at: SimTime, event: &Event) {
         match event {
             Event::PartitionOffline { partition, .. } => {
                 if let Some(place) = self.places.place(partition) {
                     self.known[place.0].offline = true;
                 }
             }
-            Event::LogOpened { partition, .. } => {
+            Event::LogOpened { partition, end, .. } => {
                 if let Some(place) = self.places.place(partition) {
-                    self.known[place.0].offline = false;
+                    let known = &mut self.known[place.0];
+                    known.offline = false;
+                    known.is_unseen = false;
+                    known.opened_past = known.mark.take().map(|mark| mark.max(*end));
+                    known
+                        .past_mark
+                        .extend(known.opened_past.map(|from| (at, from)));
                 }
             }
             Event::LogStartMoved {
@@ -348,15 +376,24 @@ impl Ghost {
                 let folder = done.path.split('/').next().unwrap_or_default();
                 for place in self.places.all() {
                     if self.places.partition(place).to_string() == folder {
-                        self.known[place.0].damaged |= done.path.ends_with(".log");
+                        let hit = done.path.ends_with(".log");
+                        self.known[place.0].damaged |= hit;
+                        self.known[place.0].is_unseen |= hit;
                     }
                 }
             }
             NodeChange::Wiped | NodeChange::Lied => {
                 self.beyond.insert(node);
             }
-            NodeChange::Started
-            | NodeChange::Ready
+            NodeChange::Started => {
+                for place in self.places.all() {
+                    let known = &mut self.known[place.0];
+                    if known.is_unseen {
+                        known.mark = Some(marks::synced(disk, self.places.partition(place)));
+                    }
+                }
+            }
+            NodeChange::Ready
             | NodeChange::Crashed
             | NodeChange::StopAsked
             | NodeChange::Stopped

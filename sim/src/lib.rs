@@ -38,6 +38,7 @@ pub mod engine;
 pub mod ghost;
 mod guard;
 pub mod history;
+pub mod marks;
 pub mod nemesis;
 pub mod network;
 pub mod node;

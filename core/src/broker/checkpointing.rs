@@ -128,6 +128,31 @@ impl Broker {
             .write(&mut self.storage, CheckpointKind::RecoveryPoint, content);
     }
 
+    /// Writes down how far logs were synced: right behind the group commit that did it, with nobody waiting.
+    pub(super) fn write_synced_marks(&mut self) {
+        for slot in self.partitions.take_synced() {
+            let partition = self.partitions.get(slot);
+            if let Some(partition) =
+                partition.filter(|partition| partition.state() == PartitionState::Open)
+            {
+                let synced = partition.log().flushed_end();
+                self.synced_marks
+                    .advance(partition.topic_id(), partition.name().partition, synced);
+            }
+        }
+        self.synced_marks.write(&mut self.storage);
+    }
+
+    pub(super) fn on_synced_marks_completion(&mut self, completion: Completion) {
+        let answer = self
+            .synced_marks
+            .on_completion(self.now.instant, completion);
+        if let Err(fault) = answer {
+            let path = self.synced_marks.path().clone();
+            self.give_up_log_dir(path, fault);
+        }
+    }
+
     pub(super) fn checkpoint_high_watermarks(&mut self) {
         if std::mem::take(&mut self.watermarks_moved) {
             let content = self.high_watermark_checkpoint();

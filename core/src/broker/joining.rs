@@ -113,10 +113,20 @@ impl Broker {
         if self.found.clean.is_some() {
             self.tell(Event::CleanShutdown { found: clean });
         }
+        self.forget_synced_marks();
         self.clear_leftovers();
         self.found = crate::logdir::Found::default();
         self.marks.clear();
         self.tell(Event::Ready);
+    }
+
+    /// Forgets the synced marks of topics that are gone.
+    fn forget_synced_marks(&mut self) {
+        if let Some(cluster) = self.cluster.as_deref() {
+            let image = cluster.image();
+            self.synced_marks
+                .retain(|topic_id| image.topic_by_id(topic_id).is_some());
+        }
     }
 
     /// Removes folders of deleted partitions, and puts aside, as Kafka does, those that no committed partition owns.
@@ -216,6 +226,7 @@ impl Broker {
         let hint = OpenHint {
             log_start,
             recovery_point,
+            synced: self.synced_marks.get(topic_id, partition_id),
             clean: clean && !fresh,
             fresh: Some(topic_id),
         };
@@ -245,6 +256,7 @@ impl Broker {
         }
         let (partitions, mut context) = self.context();
         partitions.delete_topic(&mut context, topic);
+        self.forget_synced_marks();
     }
 
     fn reassign(&mut self, topic_id: Uuid, partition_id: i32) {

@@ -45,7 +45,7 @@ use crate::{
     event::Event,
     frontend::{Budget, Frontend, Services},
     ids::{Offset, TopicPartition},
-    logdir::{Checkpoints, Found, LogStarts, Startup},
+    logdir::{Checkpoints, Found, LogStarts, Startup, SyncedMarks},
     replication::{Context, Partitions, SlotId},
     storage::{FilePath, LogDirId, Owner, StorageQueue},
     time::{Instant, Now},
@@ -75,6 +75,7 @@ pub struct Broker {
     partitions: Partitions,
     log_starts: LogStarts<SlotId>,
     checkpoints: Checkpoints,
+    synced_marks: SyncedMarks,
     housekeeping: Option<Housekeeping>,
     opener: Opener,
     stale_names: StaleNames,
@@ -128,6 +129,7 @@ impl Broker {
             storage,
             outputs: VecDeque::new(),
             checkpoints: Checkpoints::new(LOG_DIR, root.clone()),
+            synced_marks: SyncedMarks::new(LOG_DIR, &root),
             root,
             stage: Stage::Reading(Box::new(startup)),
             found: Found::default(),
@@ -180,6 +182,7 @@ impl Broker {
             self.frontend.deadline(),
             self.cluster.as_ref().and_then(|cluster| cluster.deadline()),
             self.housekeeping.as_ref().map(Housekeeping::deadline),
+            self.synced_marks.deadline(),
             stopping,
         ];
         deadlines.into_iter().flatten().min()
@@ -213,6 +216,7 @@ impl Broker {
         self.free_stale_names();
         self.write_log_starts();
         self.open_more();
+        self.write_synced_marks();
         self.partitions.flush(&mut self.storage);
         self.step_stopping();
     }

@@ -76,6 +76,7 @@ impl Broker {
         self.with_frontend(|frontend, services| frontend.on_timeout(services));
         self.on_raft_timeout();
         let now = self.now.instant;
+        self.synced_marks.on_timeout(&mut self.storage, now);
         while let Some(chore) = self
             .housekeeping
             .as_mut()

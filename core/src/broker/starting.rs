@@ -15,6 +15,9 @@ use crate::{
 
 impl Broker {
     pub(super) fn on_log_dir_completion(&mut self, completion: Completion) {
+        if self.synced_marks.awaits(completion.id) {
+            return self.on_synced_marks_completion(completion);
+        }
         let Stage::Reading(startup) = &mut self.stage else {
             return self.on_checkpoint_completion(completion);
         };
@@ -33,7 +36,7 @@ impl Broker {
         let recovery_points = marks(&found.recovery_points);
         let log_starts = marks(&found.log_starts);
         let (Ok(recovery_points), Ok(log_starts)) = (recovery_points, log_starts) else {
-            // Without the synced marks nothing tells damage from a torn tail, so nothing may be guessed.
+            // Without them nothing tells damage from a torn tail, so nothing may be guessed.
             return self.fail(
                 "a checkpoint file of the log directory is damaged: restore recovery-point-offset-checkpoint and \
                  log-start-offset-checkpoint, or remove them to recover every log from its first byte"
@@ -45,6 +48,9 @@ impl Broker {
         }
         for (name, offset) in log_starts {
             self.marks_of(name).log_start = offset;
+        }
+        if let Some(synced_marks) = found.synced_marks.take() {
+            self.synced_marks.load(&synced_marks);
         }
         found.recovery_points = None;
         found.log_starts = None;

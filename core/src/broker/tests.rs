@@ -37,6 +37,8 @@ struct Disk {
     files: BTreeMap<String, Vec<u8>>,
     dirs: std::collections::BTreeSet<String>,
     open: BTreeMap<FileId, String>,
+    writes: usize,
+    syncs: usize,
 }
 
 impl Disk {
@@ -57,6 +59,7 @@ impl Disk {
                 Ok(OpResult::Opened { len })
             }
             FileOp::Write { file, at, data } => {
+                self.writes += 1;
                 let content = self.content(file);
                 let end = at as usize + data.len();
                 content.resize(content.len().max(end), 0);
@@ -89,7 +92,11 @@ impl Disk {
                 self.dirs.retain(|path| path != dir.relative());
                 Ok(OpResult::Done)
             }
-            FileOp::Sync { .. } | FileOp::Close { .. } => Ok(OpResult::Done),
+            FileOp::Sync { .. } => {
+                self.syncs += 1;
+                Ok(OpResult::Done)
+            }
+            FileOp::Close { .. } => Ok(OpResult::Done),
         }
     }
 
@@ -488,4 +495,64 @@ fn heartbeats_keep_a_lone_broker_unfenced_for_ever() {
         .map(|p| p.leader_epoch)
         .collect();
     assert_eq!(epochs, [Some(crate::ids::Epoch(0))]);
+}
+
+const ORDERS_LOG: &str = "orders-0/00000000000000000000.log";
+
+/// Produces three batches, ends without a stop, damages the log as told, and starts again; the recovery point is still 0.
+fn killed_and_damaged(damage: impl FnOnce(&mut Vec<u8>)) -> (Host, Vec<u8>) {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    for at in 0..3 {
+        assert_eq!(host.produce("orders", -1, &["a"]), (0, at));
+    }
+    damage(host.disk.files.get_mut(ORDERS_LOG).unwrap());
+    let left = host.disk.files[ORDERS_LOG].clone();
+    (Host::start(host.disk, 2, &[]), left)
+}
+
+#[test]
+fn damage_to_the_last_acknowledged_record_is_reported_and_not_cut() {
+    let last_batch = |log: &[u8]| log.len() / 3 * 2;
+    let (host, left) = killed_and_damaged(|log| *log.last_mut().unwrap() ^= 1);
+    let offline = host.events.iter().find_map(|event| match event {
+        Event::PartitionOffline { at, .. } => *at,
+        _ => None,
+    });
+    assert_eq!(offline, Some(last_batch(&left) as u64), "{:?}", host.events);
+    assert_eq!(host.disk.files[ORDERS_LOG], left);
+    let (host, left) = killed_and_damaged(|log| log.truncate(last_batch(log)));
+    assert!(
+        host.events
+            .iter()
+            .any(|event| matches!(event, Event::PartitionOffline { .. })),
+        "{:?}",
+        host.events
+    );
+    assert_eq!(host.disk.files[ORDERS_LOG], left);
+}
+
+#[test]
+fn torn_tail_behind_the_last_acknowledged_record_is_cut() {
+    let (mut host, _) = killed_and_damaged(|log| log.extend([0; 40]));
+    assert_eq!(host.produce("orders", -1, &["b"]), (0, 3));
+}
+
+#[test]
+fn synced_mark_costs_a_group_commit_one_write_and_no_sync() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    assert_eq!(host.produce("orders", -1, &["a"]), (0, 0));
+    host.wait(1_000);
+    let before = (host.disk.writes, host.disk.syncs);
+    for at in 1..=50 {
+        assert_eq!(host.produce("orders", -1, &["a"]), (0, at));
+    }
+    let after = (host.disk.writes - before.0, host.disk.syncs - before.1);
+    assert_eq!(after, (100, 50), "the log's own and the mark's");
+    let syncs = host.disk.syncs;
+    host.wait(100);
+    assert_eq!(host.disk.syncs, syncs + 1, "one for all marks");
+    host.wait(400);
+    assert_eq!(host.disk.syncs, syncs + 1, "and none without news");
 }

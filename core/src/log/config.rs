@@ -53,8 +53,12 @@ impl Default for LogConfig {
 pub struct OpenHint {
     /// `log-start-offset-checkpoint`: offsets below are gone, whatever the files still hold.
     pub log_start: Offset,
-    /// `recovery-point-offset-checkpoint`: the synced mark. Every record below it was synced; damage there is never cut.
+    /// `recovery-point-offset-checkpoint`: every record below it was synced, with its indexes and epochs. Recovery reads what
+    /// lies past it.
     pub recovery_point: Offset,
+    /// `synced-marks`: every record below it was synced, whatever became of its index entries. Damage below this mark, or
+    /// below the recovery point, is never cut. 0 when nothing is known.
+    pub synced: Offset,
     /// The clean-shutdown marker was found: the log ends at `recovery_point` and nothing needs to be read.
     pub clean: bool,
     /// Create the folder when it does not exist, for the topic with this id.

@@ -8,7 +8,7 @@ use crate::storage::{AtomicFile, Completion, FilePath, OpId, Owner, StorageFault
 /// One of the checkpoint files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckpointKind {
-    /// Synced marks.
+    /// Recovery points.
     RecoveryPoint,
     /// Log starts.
     LogStart,

@@ -10,8 +10,10 @@ use crate::ids::{NodeId, Uuid};
 pub const META_PROPERTIES: &str = "meta.properties";
 /// Name of the clean-shutdown marker.
 pub const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
-/// Name of the checkpoint of synced marks.
+/// Name of the checkpoint of recovery points.
 pub const RECOVERY_POINT: &str = "recovery-point-offset-checkpoint";
+/// Name of the file of synced marks; Kafka has none.
+pub const SYNCED_MARKS: &str = "synced-marks";
 /// Name of the checkpoint of log starts.
 pub const LOG_START: &str = "log-start-offset-checkpoint";
 /// Name of the checkpoint of high watermarks.

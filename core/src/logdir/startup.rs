@@ -14,12 +14,13 @@ use crate::{
 /// Larger small files cannot be valid: 100,000 partitions with names of 249 characters fit.
 const SMALL_FILE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     files::META_PROPERTIES,
     files::CLEAN_SHUTDOWN,
     files::RECOVERY_POINT,
     files::LOG_START,
     files::HIGH_WATERMARK,
+    files::SYNCED_MARKS,
 ];
 
 /// What was found in a log directory.
@@ -29,12 +30,14 @@ pub struct Found {
     pub meta: Option<MetaProperties>,
     /// Broker epoch of a valid clean-shutdown marker, which is durably gone by now.
     pub clean: Option<i64>,
-    /// Raw checkpoint of synced marks.
+    /// Raw checkpoint of recovery points.
     pub recovery_points: Option<Bytes>,
     /// Raw checkpoint of log starts.
     pub log_starts: Option<Bytes>,
     /// Raw checkpoint of high watermarks.
     pub high_watermarks: Option<Bytes>,
+    /// Raw synced marks.
+    pub synced_marks: Option<Bytes>,
     /// Everything in the directory.
     pub entries: Vec<DirEntry>,
 }
@@ -212,11 +215,19 @@ impl Startup {
         if !reads.is_empty() {
             return Ok(None);
         }
-        let [meta, marker, recovery_points, log_starts, high_watermarks] = std::mem::take(contents);
+        let [
+            meta,
+            marker,
+            recovery_points,
+            log_starts,
+            high_watermarks,
+            synced_marks,
+        ] = std::mem::take(contents);
         self.found.meta = meta.as_deref().map(MetaProperties::parse).transpose()?;
         self.found.recovery_points = recovery_points;
         self.found.log_starts = log_starts;
         self.found.high_watermarks = high_watermarks;
+        self.found.synced_marks = synced_marks;
         let Some(marker) = marker else {
             return Ok(Some(self.finish()));
         };

@@ -84,6 +84,8 @@ pub struct Partition {
     parked: ParkedAcks,
     closing: bool,
     vouched: bool,
+    /// How far the log was synced when that was last told.
+    synced: Offset,
     /// Which rule asked for the next move of the log start; nothing where a client did.
     start_reason: Option<StartReason>,
 }
@@ -111,6 +113,7 @@ impl Partition {
             high_watermark: 0,
             parked: ParkedAcks::default(),
             closing: false,
+            synced: 0,
             start_reason: None,
         }
     }
@@ -332,6 +335,10 @@ impl Partition {
             }
         }
         self.count(log, effects);
+        if self.state == PartitionState::Open {
+            let before = std::mem::replace(&mut self.synced, self.log.flushed_end());
+            effects.synced |= self.synced > before;
+        }
         effects.dirty |= self.closing && self.log.needs_flush();
     }
 

@@ -68,6 +68,7 @@ pub struct Effects {
     pub(super) opened: bool,
     pub(super) moved: bool,
     pub(super) dirty: bool,
+    pub(super) synced: bool,
     pub(super) gone: bool,
     pub(super) closed: bool,
     pub(super) unlinked: bool,
@@ -135,6 +136,7 @@ pub struct Partitions {
     timers: BTreeSet<(Instant, SlotId)>,
     armed: BTreeMap<SlotId, Instant>,
     outcomes: VecDeque<Outcome>,
+    synced: BTreeSet<SlotId>,
 }
 
 impl Partitions {
@@ -149,6 +151,7 @@ impl Partitions {
             timers: BTreeSet::new(),
             armed: BTreeMap::new(),
             outcomes: VecDeque::new(),
+            synced: BTreeSet::new(),
         }
     }
 
@@ -321,6 +324,9 @@ impl Partitions {
         if effects.dirty {
             self.flusher.mark_dirty(slot);
         }
+        if effects.synced {
+            self.synced.insert(slot);
+        }
         let armed = self.armed.get(&slot).copied();
         if armed != deadline {
             if let Some(old) = armed {
@@ -404,6 +410,11 @@ impl Partitions {
     /// Marks a partition for the next group commit whatever its rule.
     pub fn mark_dirty(&mut self, slot: SlotId) {
         self.flusher.mark_dirty(slot);
+    }
+
+    /// Takes the partitions of which more is synced than when they were last taken.
+    pub fn take_synced(&mut self) -> BTreeSet<SlotId> {
+        std::mem::take(&mut self.synced)
     }
 
     /// Takes the oldest thing that a request may wait for.

@@ -6,6 +6,9 @@ use crate::{
     history::{Acks, WriteId},
 };
 
+/// What is counted when bytes of synced records went bad before any mark on the disk said that they were synced.
+pub(super) const PAST_MARK: &str = "synced record damaged past the mark";
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct LostWrite;
@@ -45,6 +48,7 @@ pub(super) fn find(ghost: &Ghost, id: WriteId, write: &Write, verdict: &mut Verd
             Some(Excuse::Unsynced) => verdict.allow("unsynced record lost by power loss"),
             Some(Excuse::Trimmed) => {}
             Some(Excuse::Damaged) => verdict.allow("record of a damaged partition"),
+            Some(Excuse::PastMark) => verdict.allow(PAST_MARK),
             Some(Excuse::Beyond) => verdict.allow("record on a disk that broke every promise"),
             None if ghost.drained_bounds(place).is_none() => {
                 verdict.unknown(

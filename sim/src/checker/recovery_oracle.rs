@@ -1,12 +1,12 @@
 //! RecoveryOracle: a log opens with every synced record, of the unsynced ones with a prefix, and with nothing invented.
 //!
-//! A damaged synced record is repaired or reported, never silently cut.
+//! A damaged synced record is repaired or reported, never silently cut: unless no mark on the disk said that it was synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use seedlog_core::event::Event;
 
-use super::{Checker, NodeChange, Seen, Verdict};
+use super::{Checker, NodeChange, Seen, Verdict, lost_write::PAST_MARK};
 use crate::{
     disk::{BatchMark, Disk},
     ghost::{self, Ghost, LogView},
@@ -101,6 +101,14 @@ impl RecoveryOracle {
         let there: BTreeSet<u64> = now.iter().map(|mark| mark.digest).collect();
         for mark in synced.iter().filter(|mark| mark.last >= start) {
             let cut = mark.last >= end;
+            if cut
+                && ghost
+                    .opened_past(place)
+                    .is_some_and(|from| mark.base >= from)
+            {
+                verdict.allow(PAST_MARK);
+                return;
+            }
             if cut || (!there.contains(&mark.digest) && !ghost.is_damaged(place)) {
                 verdict.fail(
                     "a log opens with every record that was synced, or says that it cannot",

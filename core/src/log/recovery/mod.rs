@@ -13,16 +13,18 @@
 //! | `Sync` | what is kept is synced, before it counts as flushed | done |
 //!
 //! Every step ends when all its operations completed, so a crash between any two leaves a folder that the next opening
-//! understands. Damage below the recovery point is never cut: the log goes offline, naming file and position.
+//! understands. Damage below the synced mark is never cut: the log goes offline, naming file and position.
 //! A truncation runs the same machine from `Tail` on, with an offset to stop at.
 
 mod plan;
 mod scanning;
+mod truncating;
 
 use crate::{
     event::{Event, OfflineReason},
     ids::{Epoch, Offset},
     log::{
+        OpenHint,
         checkpoint::parse_epochs,
         epoch_cache::EpochCache,
         epoch_file::EPOCH_FILE,
@@ -58,8 +60,10 @@ pub(super) struct Recovery {
     offset_bytes: Option<Bytes>,
     time_bytes: Option<Bytes>,
     first_header: Option<Bytes>,
-    /// Everything below this offset is known to be synced.
+    /// Everything below this offset is known to be synced, with its index entries and epochs.
     recovery_point: Offset,
+    /// Every record below this offset, which is not less, is known to be synced.
+    synced: Offset,
     /// Where a truncation ends the log.
     stop_at: Option<Offset>,
     /// Place of the segment being read.
@@ -124,7 +128,7 @@ pub(super) enum Slot {
 }
 
 impl Recovery {
-    fn new(step: Step, recovery_point: Offset) -> Self {
+    fn new(step: Step, recovery_point: Offset, synced: Offset) -> Self {
         Self {
             step,
             outstanding: 0,
@@ -137,6 +141,7 @@ impl Recovery {
             time_bytes: None,
             first_header: None,
             recovery_point,
+            synced: synced.max(recovery_point),
             stop_at: None,
             at: 0,
             first: 0,
@@ -164,7 +169,12 @@ impl Log {
         let dir = self.dir.clone();
         let fresh = self.hint.fresh.is_some();
         let step = if fresh { Step::Folder } else { Step::List };
-        let mut recovery = Box::new(Recovery::new(step, self.hint.recovery_point));
+        let OpenHint {
+            recovery_point,
+            synced,
+            ..
+        } = self.hint;
+        let mut recovery = Box::new(Recovery::new(step, recovery_point, synced));
         if fresh {
             self.ask(
                 cx,
@@ -176,88 +186,6 @@ impl Log {
             self.ask(cx, &mut recovery, FileOp::List { dir }, Slot::Listing);
         }
         self.state = State::Opening(recovery);
-    }
-
-    /// Removes every batch that reaches `offset` or beyond; [`LogEvent::Truncated`] says when it is done.
-    ///
-    /// The host must first have made durable a recovery-point checkpoint of at most the new end, which is `offset` when a
-    /// batch begins there: a crash in the middle leaves a log of which only what lies below that mark is certain.
-    pub fn truncate_to(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
-        if !matches!(self.state, State::Open) {
-            return;
-        }
-        if offset < self.start {
-            self.truncate_fully_and_start_at(cx, offset);
-            return;
-        }
-        self.flush.truncated();
-        // Entries of epochs that stayed empty go even when no record does.
-        if self.epochs.truncate_from_end(offset) {
-            self.write_epochs(cx);
-        }
-        if offset >= self.end {
-            cx.events.push(LogEvent::Truncated { end: self.end });
-            return;
-        }
-        let oldest_write = self.in_flight.front().map(|write| write.segment());
-        self.stop_work(cx, offset);
-        // Nothing is promised past the offset from now on; the exact end follows.
-        self.hint.recovery_point = self.hint.recovery_point.min(offset);
-        self.end = self.end.min(offset);
-        self.written_end = self.written_end.min(offset);
-        self.flushed_end = self.flushed_end.min(offset);
-        let mut recovery = Box::new(Recovery::new(Step::Tail, self.flushed_end));
-        recovery.stop_at = Some(offset);
-        recovery.recovered = true;
-        // Removed before the folder is synced: a segment that came back would stand where others count on its name.
-        while self.segments.len() > 1
-            && let Some(segment) = self.segments.pop_if(|last| last.base >= offset)
-        {
-            self.drop_segment(cx, &mut recovery, &segment);
-        }
-        recovery.at = self.segments.len().saturating_sub(1);
-        // What was still being written is read too: only what is there counts.
-        if let Some(at) = oldest_write.and_then(|base| self.segment_index(base)) {
-            recovery.at = recovery.at.min(at);
-        }
-        recovery.first = recovery.at;
-        recovery.epoch_table = Some(self.epochs.clone());
-        self.load_tail(cx, &mut recovery);
-        self.settle(cx, recovery);
-    }
-
-    /// Removes everything; the log is empty and begins at `offset`.
-    ///
-    /// The host must first have made durable a recovery-point checkpoint of at most `offset`.
-    pub fn truncate_fully_and_start_at(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
-        if !matches!(self.state, State::Open) {
-            return;
-        }
-        self.flush.truncated();
-        self.stop_work(cx, offset);
-        for segment in std::mem::take(&mut self.segments) {
-            self.discard(cx, &segment);
-        }
-        self.tail.clear();
-        self.known.clear();
-        self.epochs.clear();
-        self.write_epochs(cx);
-        self.start = offset;
-        self.end = offset;
-        self.written_end = offset;
-        self.flushed_end = offset;
-        self.hint.recovery_point = offset;
-        cx.events.push(LogEvent::Truncated { end: offset });
-    }
-
-    /// Lets go of writes and reads that a truncation to `offset` makes void.
-    fn stop_work(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
-        // Operations of one file keep their order: what follows sees the writes in flight done, or failed.
-        self.in_flight.clear();
-        self.tail.truncate(offset);
-        self.known.retain(|(known, ..)| *known <= offset);
-        self.fail_jobs(cx, crate::log::event::ReadError::NotOpen);
-        self.retention = None;
     }
 
     /// Submits an operation of the present step.
@@ -344,7 +272,7 @@ impl Log {
             self.dir.join(&file_name(base, kind))
         };
         match slot {
-            Slot::Listing if is_missing && self.hint.recovery_point <= self.hint.log_start => None,
+            Slot::Listing if is_missing && recovery.synced <= self.hint.log_start => None,
             Slot::Listing | Slot::Sync => Some((self.dir.clone(), reason)),
             Slot::Must(_) if self.segments.is_empty() => Some((self.dir.clone(), reason)),
             // An index that cannot be created for want of space is written later.
@@ -512,7 +440,7 @@ impl Log {
     }
 
     fn opened_empty(&self, recovery: &mut Recovery) -> Result<(), Refusal> {
-        if recovery.recovery_point > self.hint.log_start {
+        if recovery.synced > self.hint.log_start {
             let file = self
                 .dir
                 .join(&file_name(self.hint.log_start, FileKind::Log));
@@ -531,7 +459,7 @@ impl Log {
                 .filter(|size| i32::try_from(*size).is_ok())
                 .ok_or_else(|| (file(), None, OfflineReason::Damaged))?;
             let next = found.get(at + 1).map(|next| next.base);
-            if size == 0 && next.is_some_and(|next| next <= recovery.recovery_point) {
+            if size == 0 && next.is_some_and(|next| next <= recovery.synced) {
                 return Err((file(), Some(0), OfflineReason::Missing));
             }
             let mut taken = Segment::new(segment.base, cx.now.wall);

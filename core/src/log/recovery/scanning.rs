@@ -248,6 +248,7 @@ impl Log {
             ChunkEnd::Stop => {
                 let (at, position) = (recovery.at, recovery.position);
                 recovery.recovery_point = recovery.recovery_point.min(recovery.end);
+                recovery.synced = recovery.synced.min(recovery.end);
                 self.end_here(cx, recovery, Cut { at, position }, OfflineReason::Damaged)
             }
         }
@@ -389,7 +390,7 @@ impl Log {
         Ok(())
     }
 
-    /// Good data ends here: below the recovery point that is damage, past it a torn tail.
+    /// Good data ends here: below the synced mark that is damage, past it a torn tail.
     fn end_here(
         &mut self,
         cx: &mut LogContext<'_>,
@@ -398,7 +399,7 @@ impl Log {
         reason: OfflineReason,
     ) -> Result<(), Refusal> {
         let file = self.segments[cut.at].path(&self.dir, FileKind::Log);
-        if recovery.end < recovery.recovery_point && !self.planted.has(Planted::B47) {
+        if recovery.end < recovery.synced && !self.planted.has(Planted::B47) {
             return Err((file, Some(u64::from(cut.position)), reason));
         }
         recovery.step = Step::Cut;

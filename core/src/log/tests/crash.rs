@@ -103,6 +103,7 @@ fn hint(known: &Known) -> OpenHint {
     OpenHint {
         log_start: known.start,
         recovery_point: known.checkpoint,
+        synced: known.flushed,
         clean: false,
         fresh: Some(TOPIC_ID),
     }

@@ -1,9 +1,12 @@
 //! Damage of any byte: the log opens, repairs, or refuses by name, and never serves wrong bytes.
 
-use crate::log::{LogEvent, OpenHint};
+use crate::{
+    event::OfflineReason,
+    log::{LogEvent, OpenHint},
+};
 
 use super::{
-    disk::Disk,
+    disk::{Disk, Keep},
     host::{Host, TOPIC_ID, batch, dir, fresh, small_config},
 };
 
@@ -34,7 +37,7 @@ fn try_damage(disk: Disk, hint: OpenHint, expected: &[u8], what: &str) -> bool {
     }
     let mut expected = expected.to_vec();
     if hint.recovery_point == 0 {
-        // Past the synced mark nothing tells which leader epoch a batch had.
+        // Past the recovery point nothing tells which leader epoch a batch had.
         mask_epochs(&mut served);
         mask_epochs(&mut expected);
     }
@@ -46,7 +49,7 @@ fn try_damage(disk: Disk, hint: OpenHint, expected: &[u8], what: &str) -> bool {
         .events
         .iter()
         .any(|event| matches!(event, LogEvent::Offline { .. }));
-    if hint.recovery_point >= 26 {
+    if hint.recovery_point.max(hint.synced) >= 26 {
         assert!(
             is_named || served.len() == expected.len(),
             "{what}: {} of {} bytes, silently",
@@ -73,10 +76,12 @@ fn every_damaged_byte_is_repaired_or_refused_by_name() {
         ..clean
     };
     let torn = OpenHint {
-        clean: false,
-        recovery_point: 0,
         fresh: Some(TOPIC_ID),
-        log_start: 0,
+        ..OpenHint::default()
+    };
+    let marked = OpenHint {
+        synced: clean.synced,
+        ..torn
     };
     let mut refused = 0;
     let mut all = 0;
@@ -85,7 +90,7 @@ fn every_damaged_byte_is_repaired_or_refused_by_name() {
             for flip in [0x01, 0x80] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
-                for hint in [clean, unclean, torn] {
+                for hint in [clean, unclean, torn, marked] {
                     let mut disk = disk.clone();
                     disk.damage(&dir().join(&name), Some(damaged.clone()));
                     let what = format!("{name} byte {at} ^ {flip:#x} {hint:?}");
@@ -105,8 +110,13 @@ fn every_cut_and_every_missing_file_is_repaired_or_refused_by_name() {
         clean: false,
         ..clean
     };
+    let marked = OpenHint {
+        recovery_point: 0,
+        fresh: Some(TOPIC_ID),
+        ..unclean
+    };
     for (name, bytes) in disk.files(&dir()) {
-        for hint in [clean, unclean] {
+        for hint in [clean, unclean, marked] {
             let mut gone = disk.clone();
             gone.damage(&dir().join(&name), None);
             // A first segment that is missing cannot be told from one that retention deleted.
@@ -150,5 +160,48 @@ fn missing_and_empty_indexes_are_built_again() {
         assert_eq!(found.map(|found| found.offset), Some(0));
         host.flush_all();
         super::layout::check_layout(&host, "rebuilt");
+    }
+}
+
+/// Damage past the recovery point, in records that were synced, is no torn tail; what was never synced behind them is.
+#[test]
+fn synced_mark_tells_damage_from_a_torn_tail() {
+    let mut host = Host::new(small_config(), fresh());
+    host.open();
+    host.run();
+    for at in 0..3 {
+        host.append(&batch(at)).unwrap();
+    }
+    host.flush_all();
+    host.append(&batch(3)).unwrap();
+    host.run();
+    let hint = OpenHint {
+        synced: host.log.flushed_end(),
+        ..fresh()
+    };
+    assert_eq!((hint.synced, host.log.end()), (6, 8));
+    let name = "00000000000000000000.log";
+    let bytes = host.files().remove(name).unwrap();
+    let mut left = host.disk;
+    left.crash(Keep::All);
+    for at in 0..4 {
+        let size = bytes.len() / 4;
+        let mut damaged = bytes.clone();
+        damaged[at * size + size - 1] ^= 1;
+        let mut disk = left.clone();
+        disk.damage(&dir().join(name), Some(damaged.clone()));
+        let host = Host::opened(disk, small_config(), hint);
+        if at == 3 {
+            assert_eq!(host.log.end(), 6, "cut at what was synced");
+            continue;
+        }
+        let offline = host.events.iter().find_map(|event| match event {
+            LogEvent::Offline { file, at, reason } => Some((file.clone(), *at, *reason)),
+            _ => None,
+        });
+        let position = u64::try_from(at * size).unwrap();
+        let expected = (dir().join(name), Some(position), OfflineReason::Damaged);
+        assert_eq!(offline, Some(expected));
+        assert_eq!(host.files()[name], damaged, "nothing is cut");
     }
 }

@@ -324,6 +324,7 @@ impl Host {
         let hint = OpenHint {
             log_start: self.log.start(),
             recovery_point: self.log.recovery_point(),
+            synced: self.log.flushed_end(),
             clean: true,
             fresh: None,
         };

@@ -277,13 +277,10 @@ impl Storm {
         disk.crash(keep);
         let hint = OpenHint {
             log_start: self.model.start,
-            recovery_point: self.model.checkpoint.max(self.model.start),
+            recovery_point: self.model.checkpoint,
+            synced: self.model.flushed,
             clean: false,
             fresh: Some(TOPIC_ID),
-        };
-        let hint = OpenHint {
-            recovery_point: self.model.checkpoint,
-            ..hint
         };
         self.reopen(disk, hint);
     }

@@ -273,6 +273,7 @@ fn full_truncation_starts_anew_at_the_offset() {
     let hint = OpenHint {
         log_start: 500,
         recovery_point: host.log.recovery_point(),
+        synced: host.log.flushed_end(),
         clean: false,
         fresh: Some(TOPIC_ID),
     };
