@@ -10,7 +10,7 @@
 //! | the process | a write that was still on its way: about one group commit |
 //! | the machine | what was synced in the last [`SYNC_DELAY_MS`], and while the last sync of the marks ran |
 //!
-//! A mark is never ahead. One that cannot be written, or whose line is damaged, lags further: the recovery point takes its place.
+//! A mark is never ahead: before a log is truncated, its mark is lowered, and that does take a sync before anything is cut. One that cannot be written, or whose line is damaged, lags further: the recovery point takes its place.
 //!
 //! The file is text. Each line is 64 bytes, so that none lies across two sectors and a torn write leaves a line old or new:
 //! topic id, partition, offset, and the CRC-32C of all before it. What is not such a line says nothing.
@@ -19,7 +19,10 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use bytes::Bytes;
 
@@ -62,6 +65,18 @@ pub struct SyncedMarks {
     syncing: Option<OpId>,
     /// Whether the folder's entry of the file may not be durable.
     is_new: bool,
+    /// Marks that are being lowered, by line.
+    lowering: BTreeMap<usize, Lowering>,
+    lowered: Vec<LogId>,
+}
+
+/// How far a lower mark is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lowering {
+    Wanted,
+    Writing,
+    Written,
+    Syncing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +103,8 @@ impl SyncedMarks {
             sync_at: None,
             syncing: None,
             is_new: true,
+            lowering: BTreeMap::new(),
+            lowered: Vec::new(),
         }
     }
 
@@ -129,6 +146,7 @@ impl SyncedMarks {
             lines,
             free,
             dirty,
+            lowering,
             ..
         } = self;
         places.retain(|(topic_id, _), at| {
@@ -137,6 +155,7 @@ impl SyncedMarks {
                 lines[*at] = None;
                 free.insert(*at);
                 dirty.remove(at);
+                lowering.remove(at);
             }
             keep
         });
@@ -149,8 +168,65 @@ impl SyncedMarks {
             return;
         }
         let Some(at) = self.place(log) else { return };
+        // Until a lower mark is durable the old one may come back, and so may the truncation's records.
+        if self.lowering.contains_key(&at) {
+            return;
+        }
         self.lines[at] = Some((log, synced));
         self.dirty.insert(at);
+    }
+
+    /// Lowers a mark to `end` before the log is truncated; [`Self::take_lowered`] says when that is durable.
+    pub fn lower(&mut self, topic_id: Uuid, partition: i32, end: Offset) {
+        let log = (topic_id, partition);
+        let place = self.places.get(&log).copied();
+        let line = place.and_then(|at| Some((at, self.lines[at]?.1)));
+        match line {
+            Some((at, mark)) if mark > end => {
+                self.lines[at] = Some((log, end));
+                self.dirty.insert(at);
+                self.lowering.insert(at, Lowering::Wanted);
+            }
+            Some((at, _)) if self.lowering.contains_key(&at) => {}
+            // The file never said more.
+            Some(_) | None => self.lowered.push(log),
+        }
+    }
+
+    /// Takes the logs, by topic id and partition, whose lower marks are durable.
+    pub fn take_lowered(&mut self) -> Vec<(Uuid, i32)> {
+        std::mem::take(&mut self.lowered)
+    }
+
+    fn step_lowering(
+        &mut self,
+        lines: RangeInclusive<usize>,
+        from: Lowering,
+        to: Lowering,
+    ) -> bool {
+        let steps = self.lowering.range_mut(lines);
+        let mut any = false;
+        for (_, step) in steps.filter(|(_, step)| **step == from) {
+            *step = to;
+            any = true;
+        }
+        any
+    }
+
+    fn lowering_synced(&mut self) {
+        let Self {
+            lowering,
+            lowered,
+            lines,
+            ..
+        } = self;
+        lowering.retain(|at, step| {
+            let is_done = *step == Lowering::Syncing;
+            if is_done {
+                lowered.extend(lines[*at].map(|(log, _)| log));
+            }
+            !is_done
+        });
     }
 
     fn place(&mut self, log: LogId) -> Option<usize> {
@@ -180,6 +256,7 @@ impl SyncedMarks {
             Handle::Closed => return self.open(storage),
         };
         for (first, last) in runs(&std::mem::take(&mut self.dirty)) {
+            self.step_lowering(first..=last, Lowering::Wanted, Lowering::Writing);
             let content: Vec<u8> = self.lines[first..=last].iter().flat_map(encode).collect();
             let write = FileOp::Write {
                 file,
@@ -221,8 +298,12 @@ impl SyncedMarks {
         let fault = completion.result.err();
         if self.syncing == Some(completion.id) {
             self.syncing = None;
-            self.is_new &= fault.is_some();
-            return fault.map_or(Ok(()), Err);
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            self.is_new = false;
+            self.lowering_synced();
+            return Ok(());
         }
         if let Handle::Opening(file, op) = self.file
             && op == completion.id
@@ -239,6 +320,10 @@ impl SyncedMarks {
             let (_, first, last) = self.writing.swap_remove(at);
             if fault.is_some() {
                 self.dirty.extend(first..=last);
+                self.step_lowering(first..=last, Lowering::Writing, Lowering::Wanted);
+            } else if self.step_lowering(first..=last, Lowering::Writing, Lowering::Written) {
+                // Somebody waits.
+                self.sync_at = Some(now);
             } else if self.sync_at.is_none() {
                 self.sync_at = Some(now.plus_millis(SYNC_DELAY_MS));
             }
@@ -278,6 +363,7 @@ impl SyncedMarks {
         };
         let files = vec![target];
         self.sync_at = None;
+        self.step_lowering(0..=usize::MAX, Lowering::Written, Lowering::Syncing);
         self.syncing = Some(storage.submit(self.owner, FileOp::Sync { files, dirs }));
     }
 

@@ -237,3 +237,65 @@ fn full_disk_lets_marks_lag_and_any_other_fault_gives_the_directory_up() {
     let answer = marks.on_completion(Instant::ORIGIN, failed(write.id, FaultKind::Io));
     assert!(answer.is_err());
 }
+
+#[test]
+fn lower_mark_is_told_only_when_no_crash_brings_the_old_one_back() {
+    let (mut marks, mut storage) = marks();
+    let mut file = Vec::new();
+    marks.advance(ORDERS, 0, 100);
+    perform(&mut marks, &mut storage, &mut file);
+    marks.on_timeout(&mut storage, marks.deadline().unwrap());
+    let first = storage.pop().unwrap();
+    marks.lower(ORDERS, 0, 60);
+    assert_eq!(
+        perform(&mut marks, &mut storage, &mut file),
+        (1, 0),
+        "written at once"
+    );
+    assert_eq!(loaded(&file).get(ORDERS, 0), 60);
+    done(&mut marks, first.id);
+    assert!(
+        marks.take_lowered().is_empty(),
+        "that sync began before the write"
+    );
+    marks.advance(ORDERS, 0, 70);
+    marks.lower(ORDERS, 0, 80);
+    assert_eq!(marks.get(ORDERS, 0), 60, "neither raises it meanwhile");
+    assert_eq!(marks.deadline(), Some(Instant::ORIGIN), "a sync at once");
+    marks.on_timeout(&mut storage, Instant::ORIGIN);
+    assert_eq!(perform(&mut marks, &mut storage, &mut file), (0, 1));
+    assert_eq!(marks.take_lowered(), [(ORDERS, 0)]);
+    marks.advance(ORDERS, 0, 70);
+    assert_eq!(marks.get(ORDERS, 0), 70);
+}
+
+#[test]
+fn mark_that_is_not_higher_needs_no_lowering() {
+    let mut marks = loaded(&two_marks());
+    marks.lower(ORDERS, 0, 12);
+    marks.lower(PAYMENTS, 5, 0);
+    assert_eq!(marks.take_lowered(), [(ORDERS, 0), (PAYMENTS, 5)]);
+    assert!(marks.take_lowered().is_empty());
+}
+
+#[test]
+fn lower_mark_that_could_not_be_written_is_written_again() {
+    let (mut marks, mut storage) = marks();
+    let mut file = Vec::new();
+    marks.advance(ORDERS, 0, 100);
+    perform(&mut marks, &mut storage, &mut file);
+    marks.lower(ORDERS, 0, 60);
+    marks.write(&mut storage);
+    let id = storage.pop().unwrap().id;
+    let result = Err(StorageFault::new(FaultKind::NoSpace));
+    let failed = Completion { id, result };
+    marks.on_completion(Instant::ORIGIN, failed).unwrap();
+    let retry = Instant::ORIGIN.plus_millis(RETRY_DELAY_MS);
+    marks.on_timeout(&mut storage, retry);
+    perform(&mut marks, &mut storage, &mut file);
+    assert_eq!(loaded(&file).get(ORDERS, 0), 60);
+    assert!(marks.take_lowered().is_empty());
+    marks.on_timeout(&mut storage, retry);
+    perform(&mut marks, &mut storage, &mut file);
+    assert_eq!(marks.take_lowered(), [(ORDERS, 0)]);
+}
