@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     event::{AppendBatch, AppendError, Appended, LogContext, LogEvent},
-    machine::{Log, Pending, State},
+    machine::{Log, Pending, Remover, State},
     memory_index::{IndexMark, NewBatch, relative},
     offset_index::OFFSET_ENTRY_BYTES,
     scan::{BatchFacts, HEADER_BYTES},
@@ -423,10 +423,8 @@ impl Log {
             if let Some(file) = segment.handle(kind).id {
                 self.close_file(cx, file);
             }
-            let path = segment.path(&self.dir, kind);
             self.removals += 1;
-            let remove = FileOp::Remove { path: path.clone() };
-            self.submit(cx.storage, remove, Pending::Removal { path });
+            self.remove_file(cx, segment, kind, Remover::Undo);
         }
     }
 

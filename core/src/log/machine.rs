@@ -65,6 +65,8 @@ pub(super) enum Pending {
         kind: FileKind,
         generation: u32,
     },
+    /// A file is created that is no longer wanted: it is removed afterwards.
+    Doomed { path: FilePath, remover: Remover },
     /// A segment file is removed to undo a failed write; its name is free afterwards.
     Removal { path: FilePath },
     /// A job reads.
@@ -77,6 +79,15 @@ pub(super) enum Pending {
     Fresh { path: FilePath },
     /// Nothing depends on it.
     Ignored,
+}
+
+/// On whose behalf a file of a segment is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remover {
+    /// Writes are taken back.
+    Undo,
+    /// The log is opened or truncated; that step waits for it.
+    Recovery,
 }
 
 /// One partition's log.
@@ -186,6 +197,7 @@ impl Log {
                 kind,
                 generation,
             } => self.on_cut(cx, path, segment, (kind, generation), result),
+            Pending::Doomed { path, remover } => self.submit_removal(cx, path, remover),
             Pending::Removal { path } => self.on_removed(cx, path, result),
             Pending::Job(job) => self.on_job(cx, job, result),
             Pending::Epochs => self.on_epoch_step(cx, result),

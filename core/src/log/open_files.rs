@@ -1,4 +1,4 @@
-//! Opening the files of segments on first use, and what it means when a file cannot be opened or cut.
+//! Opening the files of segments on first use, removing them, and what it means when a file cannot be opened or cut.
 
 use crate::{
     event::OfflineReason,
@@ -8,8 +8,9 @@ use crate::{
 
 use super::{
     event::LogContext,
-    machine::{Log, Pending},
-    segment::FileKind,
+    machine::{Log, Pending, Remover},
+    recovery::Slot,
+    segment::{FileKind, Segment},
 };
 
 impl Log {
@@ -58,6 +59,42 @@ impl Log {
             self.submit(storage, FileOp::Truncate { file, len }, cut_pending);
         }
         Some(file)
+    }
+
+    /// Removes a file of a segment that is no longer part of the log. Nothing orders the creation of a file with the removal of its
+    /// name: where the first is still under way, the second waits for it.
+    pub(super) fn remove_file(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        segment: &Segment,
+        kind: FileKind,
+        remover: Remover,
+    ) {
+        let path = segment.path(&self.dir, kind);
+        let creation = self.pending.values_mut().rev().find(|pending| {
+            matches!(
+                pending,
+                Pending::Opened { segment: base, kind: opened, create: true }
+                    if *base == segment.base && *opened == kind
+            )
+        });
+        match creation {
+            Some(creation) => *creation = Pending::Doomed { path, remover },
+            None => self.submit_removal(cx, path, remover),
+        }
+    }
+
+    pub(super) fn submit_removal(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        path: FilePath,
+        remover: Remover,
+    ) {
+        let pending = match remover {
+            Remover::Undo => Pending::Removal { path: path.clone() },
+            Remover::Recovery => Pending::Recovery(Slot::May),
+        };
+        self.submit(cx.storage, FileOp::Remove { path }, pending);
     }
 
     pub(super) fn on_cut(

@@ -7,7 +7,7 @@ use crate::{
     ids::Offset,
     log::{
         event::{LogContext, LogEvent},
-        machine::Log,
+        machine::{Log, Remover},
         memory_index::{MemoryIndex, NewBatch},
         offset_index,
         scan::{BatchFacts, Chain, Found, HEADER_BYTES, crc_fits, look},
@@ -458,8 +458,8 @@ impl Log {
             if let Some(file) = segment.handle(kind).id {
                 self.close_file(cx, file);
             }
-            let path = segment.path(&self.dir, kind);
-            self.ask(cx, recovery, FileOp::Remove { path }, Slot::May);
+            recovery.outstanding += 1;
+            self.remove_file(cx, segment, kind, Remover::Recovery);
         }
     }
 

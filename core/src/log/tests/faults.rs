@@ -3,7 +3,7 @@
 use crate::{
     event::OfflineReason,
     ids::Offset,
-    log::{AppendError, LogConfig, LogEvent},
+    log::{AppendError, LogConfig, LogEvent, segment::parse_name},
     storage::{FaultKind, FileOp},
 };
 
@@ -56,6 +56,36 @@ fn full_disk(seed: u64, from: i64, rule: fn(&FileOp) -> bool) -> Host {
     }
     host.run();
     host
+}
+
+/// A roll is taken back while its files are still being created: whichever the disk does first, none of them stays.
+#[test]
+fn segment_that_was_never_written_leaves_no_file_behind() {
+    for seed in 1..300 {
+        let mut host = Host::new(small_config(), fresh());
+        host.order = Some(Draw(seed));
+        host.open();
+        host.run();
+        let mut at = 0;
+        while host.log.end() < 20 {
+            host.append(&batch(at)).unwrap();
+            at += 1;
+        }
+        host.run();
+        host.fail = Some((is_write, FaultKind::NoSpace));
+        for more in 0..12 {
+            let _ = host.append(&batch(at + more));
+        }
+        host.run();
+        host.fail = None;
+        assert_eq!(host.log.end(), 20);
+        let beyond: Vec<_> = host
+            .files()
+            .into_keys()
+            .filter(|name| parse_name(name).is_some_and(|(base, _)| base >= 20))
+            .collect();
+        assert!(beyond.is_empty(), "seed {seed}: {beyond:?}");
+    }
 }
 
 #[test]
