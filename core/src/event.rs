@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    ids::{ConnectionId, Epoch, Offset, TopicPartition},
+    ids::{ConnectionId, Epoch, NodeId, Offset, TopicPartition},
     storage::{FilePath, StorageFault},
 };
 
@@ -79,6 +79,15 @@ pub enum Event {
         epoch: Epoch,
         /// The log end at that moment.
         start: Offset,
+    },
+    /// A partition got a leader that may miss committed records.
+    LeaderElectedUncleanly {
+        /// The partition.
+        partition: TopicPartition,
+        /// Its leader.
+        leader: NodeId,
+        /// Its epoch.
+        epoch: Epoch,
     },
     /// The high watermark moved.
     HighWatermark {

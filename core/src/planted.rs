@@ -7,6 +7,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Planted {
+    /// A fenced or stopping broker may join the in-sync set or be elected.
+    B19,
+    /// Any replica is elected when no in-sync one lives, whatever the topic's configs say.
+    B20,
+    /// The controller takes every restart for a clean one.
+    B21,
     /// A copy counts, and the client is answered, before its own fsync.
     B33,
     /// State is saved in the wrong order: what refers to data is durable before the data.
@@ -21,11 +27,16 @@ pub enum Planted {
     B46,
     /// Damage in the middle is treated like a torn tail and cut.
     B47,
+    /// A controller that was deposed fences a leader that is ahead of it.
+    B74,
 }
 
 impl Planted {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
+        Self::B19,
+        Self::B20,
+        Self::B21,
         Self::B33,
         Self::B34,
         Self::B43,
@@ -33,12 +44,16 @@ impl Planted {
         Self::B45,
         Self::B46,
         Self::B47,
+        Self::B74,
     ];
 
     /// Returns the catalogue id.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
+            Self::B19 => "B19",
+            Self::B20 => "B20",
+            Self::B21 => "B21",
             Self::B33 => "B33",
             Self::B34 => "B34",
             Self::B43 => "B43",
@@ -46,6 +61,7 @@ impl Planted {
             Self::B45 => "B45",
             Self::B46 => "B46",
             Self::B47 => "B47",
+            Self::B74 => "B74",
         }
     }
 }

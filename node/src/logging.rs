@@ -79,6 +79,14 @@ pub fn log(event: &Event) {
             epoch,
             start,
         } => tracing::debug!(%partition, %epoch, start, "leads a partition"),
+        Event::LeaderElectedUncleanly {
+            partition,
+            leader,
+            epoch,
+        } => tracing::warn!(
+            %partition, %leader, %epoch,
+            "a leader was elected that may miss committed records: nobody else was left"
+        ),
         Event::HighWatermark { partition, offset } => {
             tracing::trace!(%partition, offset, "high watermark moved");
         }

@@ -180,6 +180,13 @@ impl Broker {
             } => {
                 self.reassign(topic_id, partition_id);
             }
+            Change::LeaderElectedUncleanly {
+                topic_id,
+                partition_id,
+            } => {
+                self.tell_unclean_election(topic_id, partition_id);
+                self.reassign(topic_id, partition_id);
+            }
             Change::TopicRemoved(topic) => {
                 self.remove_topic(topic.name());
             }
@@ -257,6 +264,26 @@ impl Broker {
         let (partitions, mut context) = self.context();
         partitions.delete_topic(&mut context, topic);
         self.forget_synced_marks();
+    }
+
+    /// Every broker says so when committed records may be lost, whether it keeps the partition or not.
+    fn tell_unclean_election(&mut self, topic_id: Uuid, partition_id: i32) {
+        let cluster = self.cluster.as_deref();
+        let topic = cluster.and_then(|cluster| cluster.image().topic_by_id(topic_id));
+        let event = topic.and_then(|topic| {
+            let partition = topic.partition(partition_id)?;
+            Some(Event::LeaderElectedUncleanly {
+                partition: TopicPartition {
+                    topic: topic.name().clone(),
+                    partition: partition_id,
+                },
+                leader: partition.leader,
+                epoch: partition.leader_epoch,
+            })
+        });
+        if let Some(event) = event {
+            self.tell(event);
+        }
     }
 
     fn reassign(&mut self, topic_id: Uuid, partition_id: i32) {

@@ -88,7 +88,8 @@ impl Cluster {
         let node_id = config.broker.node_id;
         let fixed = config.fixed.clone();
         let rng = ChaCha12Rng::from_seed(config.seed);
-        let controller = Controller::new(node_id, fixed.clone(), rng);
+        let controller =
+            Controller::new(node_id, fixed.clone(), rng).with_planted(config.broker.planted);
         let settings = settings(controller.committed(), &fixed, node_id);
         let local = LocalReplica {
             key: ReplicaKey {
@@ -196,7 +197,7 @@ impl Cluster {
         let ticket = self.ticket();
         let interval = u64::try_from(self.settings.broker_heartbeat_interval_ms).unwrap_or(1);
         let due = now.instant.plus_millis(interval.max(1));
-        let seen = self.controller.committed_end();
+        let seen = self.controller.committed_end().saturating_sub(1);
         if let Some(request) = self.registration.heartbeat(ticket, due, seen) {
             let request = ControllerRequest::BrokerHeartbeat(request);
             self.controller.handle(now.instant, ticket, request);
@@ -379,6 +380,7 @@ impl Cluster {
         let context = DecisionContext {
             node_id: self.node_id,
             fixed: &self.fixed,
+            planted: self.planted,
         };
         describe_configs(self.image(), &context, request)
     }

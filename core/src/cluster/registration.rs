@@ -5,7 +5,9 @@ use crate::{
     controller::{
         Ticket,
         messages::{BrokerHeartbeatRequestData, BrokerRegistrationRequestData},
-        records::{METADATA_VERSION, METADATA_VERSION_MAX, Record},
+        records::{
+            ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_MAX, Record,
+        },
     },
     ids::{NodeId, Uuid},
     protocol::{
@@ -52,7 +54,7 @@ impl Registration {
             incarnation_id: config.incarnation.into(),
             listeners,
             rack: config.broker.rack.clone().map(KafkaString::from),
-            features: vec![metadata_feature()],
+            features: supported_features(),
             log_dirs: vec![config.meta.directory_id.into()],
             previous_broker_epoch: -1,
             ..BrokerRegistrationRequestData::default()
@@ -154,12 +156,19 @@ impl Registration {
     }
 }
 
-/// Says which metadata records this release understands.
-fn metadata_feature() -> Feature {
-    Feature {
-        name: KafkaString::from(METADATA_VERSION.to_owned()),
-        min_supported_version: 1,
-        max_supported_version: i16::try_from(METADATA_VERSION_MAX).unwrap_or(i16::MAX),
-        ..Feature::default()
-    }
+/// Says which metadata records this release understands, and which of the cluster's habits.
+fn supported_features() -> Vec<Feature> {
+    let newest = i16::try_from(METADATA_VERSION_MAX).unwrap_or(i16::MAX);
+    let ranges = [
+        (METADATA_VERSION, 1, newest),
+        (ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1),
+    ];
+    let feature =
+        |(name, min_supported_version, max_supported_version): (&str, i16, i16)| Feature {
+            name: KafkaString::from(name.to_owned()),
+            min_supported_version,
+            max_supported_version,
+            ..Feature::default()
+        };
+    ranges.into_iter().map(feature).collect()
 }

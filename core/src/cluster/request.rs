@@ -75,6 +75,8 @@ impl AdminReply {
             ),
             ControllerReply::RegisterBroker(_)
             | ControllerReply::BrokerHeartbeat(_)
+            | ControllerReply::AlterPartition(_)
+            | ControllerReply::ElectLeaders(_)
             | ControllerReply::NotController => Self::NotController,
         }
     }

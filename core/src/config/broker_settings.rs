@@ -27,6 +27,12 @@ pub struct BrokerSettings {
     pub broker_heartbeat_interval_ms: i64,
     /// `broker.session.timeout.ms`.
     pub broker_session_timeout_ms: i64,
+    /// `auto.leader.rebalance.enable`.
+    pub auto_leader_rebalance_enable: bool,
+    /// `leader.imbalance.check.interval.seconds`.
+    pub leader_imbalance_check_interval_seconds: i64,
+    /// `unclean.leader.election.interval.ms`.
+    pub unclean_leader_election_interval_ms: i64,
     /// `controller.quorum.election.timeout.ms`.
     pub controller_quorum_election_timeout_ms: i64,
     /// `controller.quorum.election.backoff.max.ms`.
@@ -94,6 +100,11 @@ impl BrokerSettings {
             replica_lag_time_max_ms: long("replica.lag.time.max.ms"),
             broker_heartbeat_interval_ms: long("broker.heartbeat.interval.ms"),
             broker_session_timeout_ms: long("broker.session.timeout.ms"),
+            auto_leader_rebalance_enable: flag("auto.leader.rebalance.enable"),
+            leader_imbalance_check_interval_seconds: long(
+                "leader.imbalance.check.interval.seconds",
+            ),
+            unclean_leader_election_interval_ms: long("unclean.leader.election.interval.ms"),
             controller_quorum_election_timeout_ms: long("controller.quorum.election.timeout.ms"),
             controller_quorum_election_backoff_max_ms: long(
                 "controller.quorum.election.backoff.max.ms",

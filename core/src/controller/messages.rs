@@ -3,11 +3,14 @@
 pub use crate::protocol::{
     ErrorCode,
     messages::{
-        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
-        BrokerRegistrationResponseData, CreatePartitionsRequestData, CreatePartitionsResponseData,
-        CreateTopicsRequestData, CreateTopicsResponseData, DeleteTopicsRequestData,
-        DeleteTopicsResponseData, DescribeConfigsRequestData, DescribeConfigsResponseData,
-        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+        AlterPartitionRequestData, AlterPartitionResponseData, BrokerHeartbeatRequestData,
+        BrokerHeartbeatResponseData, BrokerRegistrationRequestData, BrokerRegistrationResponseData,
+        CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
+        CreateTopicsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
+        DescribeConfigsRequestData, DescribeConfigsResponseData, ElectLeadersRequestData,
+        ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
+        IncrementalAlterConfigsResponseData, alter_partition_request, alter_partition_response,
+        elect_leaders_request,
     },
 };
 
@@ -18,6 +21,7 @@ pub(super) use crate::protocol::{
         CreatableTopicConfigs, CreatableTopicResult, CreatePartitionsTopic,
         CreatePartitionsTopicResult, DeletableTopicResult, DescribeConfigsResource,
         DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+        PartitionElectionResult, ReplicaElectionResult,
     },
 };
 

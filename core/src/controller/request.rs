@@ -3,10 +3,11 @@
 use super::{
     decide::AutoCreation,
     messages::{
-        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
-        BrokerRegistrationResponseData, CreatePartitionsRequestData, CreatePartitionsResponseData,
-        CreateTopicsRequestData, CreateTopicsResponseData, DeleteTopicsRequestData,
-        DeleteTopicsResponseData, IncrementalAlterConfigsRequestData,
+        AlterPartitionRequestData, AlterPartitionResponseData, BrokerHeartbeatRequestData,
+        BrokerHeartbeatResponseData, BrokerRegistrationRequestData, BrokerRegistrationResponseData,
+        CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
+        CreateTopicsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
+        ElectLeadersRequestData, ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
         IncrementalAlterConfigsResponseData,
     },
     records::Record,
@@ -32,6 +33,10 @@ pub enum ControllerRequest {
     RegisterBroker(BrokerRegistrationRequestData),
     /// `BrokerHeartbeat`.
     BrokerHeartbeat(BrokerHeartbeatRequestData),
+    /// `AlterPartition`, in the version it came in.
+    AlterPartition(AlterPartitionRequestData, i16),
+    /// `ElectLeaders`.
+    ElectLeaders(ElectLeadersRequestData),
     /// Topics that a metadata request named and that do not exist.
     AutoCreateTopics(Vec<String>),
 }
@@ -51,6 +56,10 @@ pub enum ControllerReply {
     RegisterBroker(BrokerRegistrationResponseData),
     /// To `BrokerHeartbeat`.
     BrokerHeartbeat(BrokerHeartbeatResponseData),
+    /// To `AlterPartition`.
+    AlterPartition(AlterPartitionResponseData),
+    /// To `ElectLeaders`.
+    ElectLeaders(ElectLeadersResponseData),
     /// To the metadata request's wish.
     AutoCreateTopics(Vec<AutoCreation>),
     /// To anything: this node is not the active controller, or ceased to be it before the decision was agreed on. The

@@ -10,13 +10,16 @@ use crate::{
 
 #[derive(Clone, Copy, Debug)]
 struct Session {
+    /// The registration that was heard of.
     epoch: i64,
     expires: Instant,
+    /// The last record that the broker said it has read.
     metadata_offset: Offset,
+    /// The last record of its controlled shutdown, once its partitions are moved.
     shutdown_offset: Option<Offset>,
 }
 
-/// The sessions of all brokers.
+/// The sessions of all brokers, fenced ones too: a second process under one id must not register while the first lives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     by_broker: BTreeMap<NodeId, Session>,
@@ -40,9 +43,8 @@ impl Sessions {
         expires: Instant,
         metadata_offset: Offset,
     ) {
-        let shutdown_offset = self
-            .by_broker
-            .get(&broker)
+        let known = self.by_broker.get(&broker);
+        let shutdown_offset = known
             .filter(|session| session.epoch == epoch)
             .and_then(|session| session.shutdown_offset);
         let session = Session {
@@ -54,10 +56,10 @@ impl Sessions {
         self.by_broker.insert(broker, session);
     }
 
-    /// Notes where the last record of a broker's controlled shutdown stands.
+    /// Notes, once, where the last record of a broker's controlled shutdown stands.
     pub(super) fn shuts_down(&mut self, broker: NodeId, offset: Offset) {
         if let Some(session) = self.by_broker.get_mut(&broker) {
-            session.shutdown_offset = Some(offset);
+            session.shutdown_offset.get_or_insert(offset);
         }
     }
 
@@ -66,9 +68,22 @@ impl Sessions {
         self.by_broker.remove(&broker);
     }
 
+    /// Gives brokers whose session is over until `expires`: this node slept, and what they sent may lie unread.
+    pub(super) fn extend(&mut self, now: Instant, expires: Instant) {
+        for session in self.by_broker.values_mut() {
+            if session.expires <= now {
+                session.expires = expires;
+            }
+        }
+    }
+
     /// Returns what a decision about `broker` may rest on.
     pub(super) fn of(&self, image: &MetadataImage, broker: NodeId, now: Instant) -> BrokerSession {
-        let session = self.by_broker.get(&broker);
+        let session = self.by_broker.get(&broker).filter(|session| {
+            image
+                .broker(broker)
+                .is_some_and(|broker| broker.epoch == session.epoch)
+        });
         let others = self.by_broker.iter().filter(|(id, _)| {
             **id != broker && image.broker(**id).is_some_and(|other| other.is_active())
         });
@@ -78,7 +93,8 @@ impl Sessions {
             is_valid: session.is_some_and(|session| now < session.expires),
             shutdown_seen: match (shutdown, lowest) {
                 (Some(shutdown), Some(lowest)) => shutdown <= lowest,
-                _ => true,
+                (Some(_), None) => true,
+                (None, _) => false,
             },
         }
     }

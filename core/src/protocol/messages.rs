@@ -3,6 +3,8 @@
 //! They are re-exported here and named nowhere else, so that the wire crate can be replaced.
 
 pub use kacrab_protocol::generated::{
+    alter_partition_request::AlterPartitionRequestData,
+    alter_partition_response::AlterPartitionResponseData,
     api_versions_request::ApiVersionsRequestData,
     api_versions_response::{
         ApiVersion, ApiVersionsResponseData, FinalizedFeatureKey, SupportedFeatureKey,
@@ -38,6 +40,10 @@ pub use kacrab_protocol::generated::{
         DescribeConfigsResourceResult, DescribeConfigsResponseData, DescribeConfigsResult,
         DescribeConfigsSynonym,
     },
+    elect_leaders_request::ElectLeadersRequestData,
+    elect_leaders_response::{
+        ElectLeadersResponseData, PartitionResult as PartitionElectionResult, ReplicaElectionResult,
+    },
     fetch_request::FetchRequestData,
     fetch_response::FetchResponseData,
     find_coordinator_request::FindCoordinatorRequestData,
@@ -69,6 +75,11 @@ pub mod wire {
         fetch_request, fetch_response, produce_request, produce_response,
     };
 }
+
+/// The parts of the messages in which leaders change.
+pub use kacrab_protocol::generated::{
+    alter_partition_request, alter_partition_response, elect_leaders_request,
+};
 
 /// The parts of a broker's registration.
 pub mod registration {

@@ -15,7 +15,7 @@ use crate::config::{
 pub(super) const KEYS: &[ConfigKey] = &[
     known("alter.log.dirs.replication.quota.window.num", Int, Some("11"), AtLeast(1), ReadOnly),
     known("alter.log.dirs.replication.quota.window.size.seconds", Int, Some("1"), AtLeast(1), ReadOnly),
-    known("auto.leader.rebalance.enable", Boolean, Some("true"), Any, ReadOnly),
+    key("auto.leader.rebalance.enable", Boolean, Some("true"), Any, ReadOnly, "Whether the controller gives the lead back to preferred replicas from time to time."),
     key("broker.heartbeat.interval.ms", Int, Some("2000"), Any, ReadOnly, "How often a broker reports to the controller."),
     key("broker.id", Int, Some("-1"), Any, ReadOnly, "The older name of node.id; when both are set they must agree."),
     key("broker.rack", String, None, Any, ReadOnly, "The rack or zone of this broker; replicas are spread over racks."),
@@ -49,7 +49,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     known("internal.metadata.max.batch.size.in.bytes", Int, Some("8388608"), Any, ReadOnly).internal(),
     known("kafka.metrics.polling.interval.secs", Int, Some("10"), AtLeast(1), ReadOnly),
     known("kafka.metrics.reporters", List, Some(""), AnyList { empty: true }, ReadOnly),
-    known("leader.imbalance.check.interval.seconds", Long, Some("300"), AtLeast(1), ReadOnly),
+    key("leader.imbalance.check.interval.seconds", Long, Some("300"), AtLeast(1), ReadOnly, "How often the controller looks for partitions that another replica leads than the preferred one."),
     known("leader.replication.throttled.rate", Long, Some("9223372036854775807"), AtLeast(0), ClusterWide),
     key("metadata.log.dir", String, None, Any, ReadOnly, "The folder of the metadata log; the first log folder when unset."),
     key("metadata.log.max.record.bytes.between.snapshots", Long, Some("20971520"), AtLeast(1), ReadOnly, "Bytes of metadata log after which a snapshot is taken."),

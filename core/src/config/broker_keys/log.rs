@@ -69,5 +69,5 @@ pub(super) const KEYS: &[ConfigKey] = &[
     key("num.partitions", Int, Some("1"), AtLeast(1), ReadOnly, "Partitions of a topic that is created without a number, automatically created ones included."),
     known("num.recovery.threads.per.data.dir", Int, Some("2"), AtLeast(1), ClusterWide),
     key("unclean.leader.election.enable", Boolean, Some("false"), Any, ClusterWide, "The default of the topic config of the same name."),
-    known("unclean.leader.election.interval.ms", Long, Some("300000"), AtLeast(1), ReadOnly).internal(),
+    key("unclean.leader.election.interval.ms", Long, Some("300000"), AtLeast(1), ReadOnly, "How often the controller looks for leaders where topics allow unclean ones.").internal(),
 ];

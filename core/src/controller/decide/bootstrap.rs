@@ -5,8 +5,8 @@ use crate::{
     controller::{
         image::{ConfigResource, MetadataImage},
         records::{
-            ClusterIdV1, ConfigV1, FeatureLevelV1, METADATA_VERSION, METADATA_VERSION_MAX, Record,
-            VoterV1, VotersV1,
+            ClusterIdV1, ConfigV1, ELIGIBLE_LEADER_REPLICAS_VERSION, FeatureLevelV1,
+            METADATA_VERSION, METADATA_VERSION_MAX, Record, VoterV1, VotersV1,
         },
     },
     ids::Uuid,
@@ -40,7 +40,7 @@ pub fn bootstrap_records(image: &MetadataImage, context: &BootstrapContext<'_>) 
     let min_isr = context.layers.broker_value("min.insync.replicas").text;
     vec![
         feature(METADATA_VERSION, METADATA_VERSION_MAX),
-        feature("eligible.leader.replicas.version", 1),
+        feature(ELIGIBLE_LEADER_REPLICAS_VERSION, 1),
         ClusterIdV1 {
             cluster_id: context.cluster_id.to_string(),
         }

@@ -86,7 +86,7 @@ pub(super) fn partition_record(
 }
 
 /// Returns the directory that a replica will be put in, if the broker has no choice; the zero id if it will choose.
-fn default_directory(image: &MetadataImage, broker: NodeId) -> Uuid {
+pub(super) fn default_directory(image: &MetadataImage, broker: NodeId) -> Uuid {
     match image
         .broker(broker)
         .map(|broker| broker.log_dirs.as_slice())

@@ -39,6 +39,17 @@ impl BrokerImage {
         !self.fenced && !self.in_controlled_shutdown
     }
 
+    /// Returns whether a log directory is online, as far as is known: one not chosen yet counts as online.
+    #[must_use]
+    pub fn is_online(&self, directory: Uuid) -> bool {
+        // Kafka's reserved ids: 0 stands for one that is being moved, 1 for one not assigned, 2 for one that is lost.
+        match u128::from_be_bytes(directory.0) {
+            0 | 1 => true,
+            2 => false,
+            _ => self.log_dirs.contains(&directory),
+        }
+    }
+
     /// Makes the record that describes the whole registration.
     #[must_use]
     pub fn to_record(&self) -> RegisterBrokerV1 {

@@ -7,6 +7,8 @@
 
 mod cluster;
 mod configs;
+mod index;
+mod partition;
 mod snapshot;
 mod topics;
 
@@ -15,11 +17,14 @@ use std::{collections::BTreeMap, sync::Arc};
 pub use self::{
     cluster::BrokerImage,
     configs::{ConfigResource, ResourceKind},
-    topics::{NO_LEADER, PartitionImage, TopicImage},
+    partition::{NO_LEADER, PartitionImage},
+    topics::TopicImage,
 };
 
 use self::{cluster::Brokers, configs::Configs, topics::Topics};
-use super::records::{ConfigV1, METADATA_VERSION, METADATA_VERSION_MAX, Record, TopicV1, VoterV1};
+use super::records::{
+    ConfigV1, METADATA_VERSION, METADATA_VERSION_MAX, PartitionChangeV1, Record, TopicV1, VoterV1,
+};
 use crate::{
     config::{Layers, OverrideMap, StaticConfig},
     ids::{NodeId, TopicName, Uuid},
@@ -55,12 +60,20 @@ pub enum Change {
         /// Which partition of it.
         partition_id: i32,
     },
+    /// A partition has a leader that may miss committed records: nobody else was left, and either its topic allows
+    /// this, or an operator asked for it, or it was the last leader.
+    LeaderElectedUncleanly {
+        /// The topic.
+        topic_id: Uuid,
+        /// Which partition of it.
+        partition_id: i32,
+    },
     /// A topic ended; this is what it was.
     TopicRemoved(Arc<TopicImage>),
     /// A config of this resource changed.
     Config(ConfigResource),
-    /// Eligible leader replicas were forgotten, of this topic or of all.
-    ElrCleared(Option<TopicName>),
+    /// Eligible leader replicas of these partitions were forgotten; their partition epochs rose.
+    ElrCleared(Vec<(Uuid, i32)>),
 }
 
 /// Why a record does not fit the image.
@@ -179,26 +192,39 @@ impl MetadataImage {
                     partition_id,
                 })
             }
-            Record::PartitionChange(record) => {
-                let known = self.topics.change_partition(record);
-                let (topic_id, partition_id) = (record.topic_id, record.partition_id);
-                let change = Change::PartitionChanged {
-                    topic_id,
-                    partition_id,
-                };
-                known.then_some(change).ok_or(ReplayError::Partition {
-                    topic_id,
-                    partition_id,
-                })
-            }
+            Record::PartitionChange(record) => self.replay_partition_change(record),
             Record::RemoveTopic(record) => self.replay_remove_topic(record.topic_id),
             Record::Config(record) => self.replay_config(record),
             Record::ClearElr(record) => {
-                let name = record.topic_name.as_deref();
-                self.topics.clear_elr(name);
-                Ok(Change::ElrCleared(name.map(TopicName::new)))
+                let cleared = self.topics.clear_elr(record.topic_name.as_deref());
+                Ok(Change::ElrCleared(cleared))
             }
         }
+    }
+
+    fn replay_partition_change(
+        &mut self,
+        record: &PartitionChangeV1,
+    ) -> Result<Change, ReplayError> {
+        let (topic_id, partition_id) = (record.topic_id, record.partition_id);
+        let before = self
+            .topics
+            .change_partition(record)
+            .ok_or(ReplayError::Partition {
+                topic_id,
+                partition_id,
+            })?;
+        Ok(if before.would_elect_uncleanly(record) {
+            Change::LeaderElectedUncleanly {
+                topic_id,
+                partition_id,
+            }
+        } else {
+            Change::PartitionChanged {
+                topic_id,
+                partition_id,
+            }
+        })
     }
 
     fn replay_topic(&mut self, record: &TopicV1) -> Result<Change, ReplayError> {
@@ -347,8 +373,36 @@ impl MetadataImage {
     }
 
     /// Returns the partitions that `broker` is in sync with; those without a leader under [`NO_LEADER`].
-    pub fn partitions_in_sync_with(&self, broker: NodeId) -> impl Iterator<Item = (Uuid, i32)> {
-        self.topics.in_sync_with(broker)
+    pub fn partitions_in_sync_with(
+        &self,
+        broker: NodeId,
+    ) -> impl Iterator<Item = (Uuid, i32)> + use<'_> {
+        self.partitions_in_sync_after(broker, None)
+    }
+
+    /// Returns the partitions that `broker` is in sync with and that come after one of them in the order of ids.
+    pub fn partitions_in_sync_after(
+        &self,
+        broker: NodeId,
+        after: Option<(Uuid, i32)>,
+    ) -> impl Iterator<Item = (Uuid, i32)> + use<'_> {
+        self.topics.index().in_sync(broker, after)
+    }
+
+    /// Returns the partitions that `broker` is an eligible leader replica of (KIP-966).
+    pub fn partitions_eligible_for(
+        &self,
+        broker: NodeId,
+    ) -> impl Iterator<Item = (Uuid, i32)> + use<'_> {
+        self.topics.index().eligible(broker, None)
+    }
+
+    /// Returns the partitions that another replica leads than the preferred one, after one of them.
+    pub fn partitions_led_elsewhere(
+        &self,
+        after: Option<(Uuid, i32)>,
+    ) -> impl Iterator<Item = (Uuid, i32)> + use<'_> {
+        self.topics.index().led_elsewhere(after)
     }
 
     /// Returns the dynamic configs of a resource.

@@ -17,30 +17,34 @@
 //! [`Controller::resign`] before it reports anything of another epoch. It numbers a committed batch by the offset of
 //! its first record.
 
+mod brokers;
+mod leading;
+mod work;
+
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha12Rng;
 
+use self::{leading::Leading, work::WorkQueue};
 use super::{
     decide::{
-        ApiError, Decision, DecisionContext, RECORDS_PER_REQUEST_MAX, alter_configs,
-        auto_create_topics, broker_heartbeat, create_partitions, create_topics, delete_topics,
-        fence_broker, register_broker,
+        Decision, DecisionContext, Sweep, alter_configs, alter_partition, auto_create_topics,
+        create_partitions, create_topics, delete_topics, elect_leaders,
     },
     image::{Change, MetadataImage, ReplayError},
-    messages::{
-        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
-        BrokerRegistrationResponseData,
-    },
+    messages::AlterPartitionResponseData,
     records::Record,
     request::{ControllerOutput, ControllerReply, ControllerRequest, Ticket},
-    sessions::Sessions,
 };
 use crate::{
-    config::StaticConfig,
+    config::{BrokerSettings, StaticConfig},
     ids::{Epoch, NodeId, Offset},
+    planted::PlantedSet,
     time::Instant,
 };
+
+/// The topic config whose change may let partitions have a leader again.
+const UNCLEAN_LEADER_ELECTION: &str = "unclean.leader.election.enable";
 
 /// The controller of one node.
 #[derive(Debug)]
@@ -53,22 +57,7 @@ pub struct Controller {
     committed_end: Offset,
     leading: Option<Leading>,
     outputs: VecDeque<ControllerOutput>,
-}
-
-/// What only a leader has.
-#[derive(Debug)]
-struct Leading {
-    epoch: Epoch,
-    speculative: MetadataImage,
-    /// The offset after the last record handed out.
-    log_end: Offset,
-    /// Batches that are not committed yet, in the order of their offsets.
-    batches: VecDeque<(Offset, Vec<Record>)>,
-    /// The number of batches, from the front, that the quorum has appended.
-    appended: usize,
-    /// Replies with the offset that must be committed first: all records below it.
-    parked: VecDeque<(Offset, Ticket, ControllerReply)>,
-    sessions: Sessions,
+    planted: PlantedSet,
 }
 
 impl Controller {
@@ -83,7 +72,15 @@ impl Controller {
             committed_end: 0,
             leading: None,
             outputs: VecDeque::new(),
+            planted: PlantedSet::NONE,
         }
+    }
+
+    /// Switches bugs on.
+    #[must_use]
+    pub const fn with_planted(mut self, planted: PlantedSet) -> Self {
+        self.planted = planted;
+        self
     }
 
     /// Replaces the committed image by a snapshot of everything below `end`.
@@ -140,15 +137,8 @@ impl Controller {
         );
         let speculative = self.committed.clone();
         let expires = self.session_end(now);
-        self.leading = Some(Leading {
-            epoch,
-            sessions: Sessions::begin(&speculative, expires),
-            speculative,
-            log_end,
-            batches: VecDeque::new(),
-            appended: 0,
-            parked: VecDeque::new(),
-        });
+        let work = WorkQueue::begin(now, &speculative, &self.settings());
+        self.leading = Some(Leading::begin(epoch, speculative, log_end, expires, work));
     }
 
     /// Stops deciding: what is parked is answered `NotController`, what is not committed is forgotten.
@@ -157,85 +147,53 @@ impl Controller {
         self.outputs
             .retain(|output| matches!(output, ControllerOutput::Reply(..)));
         if let Some(leading) = self.leading.take() {
-            for (_, ticket, _) in leading.parked {
-                self.outputs.push_back(ControllerOutput::Reply(
-                    ticket,
-                    ControllerReply::NotController,
-                ));
-            }
+            let refused = leading
+                .into_tickets()
+                .map(|ticket| ControllerOutput::Reply(ticket, ControllerReply::NotController));
+            self.outputs.extend(refused);
         }
     }
 
     /// Decides on a request.
     pub fn handle(&mut self, now: Instant, ticket: Ticket, request: ControllerRequest) {
-        let Some(leading) = &self.leading else {
+        let Some(leading) = &mut self.leading else {
             self.outputs.push_back(ControllerOutput::Reply(
                 ticket,
                 ControllerReply::NotController,
             ));
             return;
         };
-        let image = &leading.speculative;
-        let context = DecisionContext {
-            node_id: self.node_id,
-            fixed: &self.fixed,
-        };
-        let rng = &mut self.rng;
-        let decision = match request {
-            ControllerRequest::CreateTopics(data) => {
-                create_topics(image, &context, rng, &data).map(ControllerReply::CreateTopics)
+        match request {
+            ControllerRequest::RegisterBroker(data) => leading.work.register(ticket, data),
+            ControllerRequest::BrokerHeartbeat(data) => self.heartbeat(now, ticket, &data),
+            ControllerRequest::CreateTopics(_)
+            | ControllerRequest::DeleteTopics(..)
+            | ControllerRequest::CreatePartitions(_)
+            | ControllerRequest::AlterConfigs(_)
+            | ControllerRequest::AutoCreateTopics(_)
+            | ControllerRequest::AlterPartition(..)
+            | ControllerRequest::ElectLeaders(_) => {
+                let decision = self.decide(request);
+                self.adopt(ticket, decision);
             }
-            ControllerRequest::DeleteTopics(data, version) => {
-                delete_topics(image, &context, &data, version).map(ControllerReply::DeleteTopics)
-            }
-            ControllerRequest::CreatePartitions(data) => {
-                create_partitions(image, rng, &data).map(ControllerReply::CreatePartitions)
-            }
-            ControllerRequest::AlterConfigs(data) => {
-                alter_configs(image, &context, &data).map(ControllerReply::AlterConfigs)
-            }
-            ControllerRequest::AutoCreateTopics(names) => {
-                auto_create_topics(image, &context, rng, &names)
-                    .map(ControllerReply::AutoCreateTopics)
-            }
-            ControllerRequest::RegisterBroker(data) => self.register(now, &data),
-            ControllerRequest::BrokerHeartbeat(data) => self.heartbeat(now, &data),
-        };
-        let reply = decision.reply;
-        self.append(decision.records);
-        self.park(ticket, reply);
+        }
+        self.work(now);
     }
 
     /// Hands out records that no request asked for, such as the first ones of a cluster.
     pub fn append_own(&mut self, records: Vec<Record>) {
-        if self.leading.is_some() {
-            self.append(records);
+        if let Some(leading) = &mut self.leading {
+            leading.append(records, &mut self.outputs);
+            leading.hand_out(&mut self.outputs);
         }
     }
 
-    /// Fences brokers whose session is over.
-    pub fn on_timeout(&mut self, now: Instant) {
-        loop {
-            let Some(leading) = &mut self.leading else {
-                return;
-            };
-            let Some(broker) = leading.sessions.expired(now) else {
-                return;
-            };
-            leading.sessions.forget(broker);
-            let context = DecisionContext {
-                node_id: self.node_id,
-                fixed: &self.fixed,
-            };
-            let decision = fence_broker(&leading.speculative, &context, broker);
-            self.append(decision.records);
-        }
-    }
-
-    /// Returns when [`Self::on_timeout`] is next due.
+    /// Returns when [`Self::on_timeout`] is next due; in the past while work is left to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.leading.as_ref()?.sessions.deadline()
+        let leading = self.leading.as_ref()?;
+        let deadlines = [leading.sessions.deadline(), leading.work.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Notes that the quorum appended the oldest batch it had not appended yet.
@@ -243,15 +201,8 @@ impl Controller {
     /// # Panics
     /// If it stands elsewhere than agreed: broker epochs decided since would name the wrong records.
     pub fn on_appended(&mut self, base_offset: Offset) {
-        let Some(leading) = &mut self.leading else {
-            return;
-        };
-        if let Some((expected, _)) = leading.batches.get(leading.appended) {
-            assert_eq!(
-                *expected, base_offset,
-                "the quorum appends each batch at its agreed offset"
-            );
-            leading.appended += 1;
+        if let Some(leading) = &mut self.leading {
+            leading.on_appended(base_offset);
         }
     }
 
@@ -260,23 +211,12 @@ impl Controller {
     /// # Errors
     /// If a record does not fit; it was replayed once already, so this build is at fault, and the node cannot go on.
     pub fn on_committed(&mut self, end: Offset) -> Result<Vec<Change>, ReplayError> {
-        let mut changes = Vec::new();
         let Some(leading) = &mut self.leading else {
-            return Ok(changes);
+            return Ok(Vec::new());
         };
-        while let Some((base_offset, records)) = leading.batches.front() {
-            let length = Offset::try_from(records.len()).unwrap_or(Offset::MAX);
-            if base_offset.saturating_add(length) > end {
-                break;
-            }
-            for record in records {
-                changes.push(self.committed.replay(record)?);
-            }
-            leading.batches.pop_front();
-            leading.appended = leading.appended.saturating_sub(1);
-        }
+        let changes = leading.commit(end, &mut self.committed)?;
         self.committed_end = self.committed_end.max(end);
-        self.release();
+        leading.release(self.committed_end, &mut self.outputs);
         Ok(changes)
     }
 
@@ -309,151 +249,80 @@ impl Controller {
         &self.fixed
     }
 
-    fn register(
-        &mut self,
-        now: Instant,
-        request: &BrokerRegistrationRequestData,
-    ) -> Decision<ControllerReply> {
-        let id = NodeId(request.broker_id);
-        let expires = self.session_end(now);
-        let Some(leading) = &mut self.leading else {
-            return Decision::answer(ControllerReply::NotController);
-        };
+    /// Decides on a request that needs no more than the image.
+    fn decide(&mut self, request: ControllerRequest) -> Decision<ControllerReply> {
         let context = DecisionContext {
             node_id: self.node_id,
             fixed: &self.fixed,
+            planted: self.planted,
         };
-        let image = &leading.speculative;
-        let mut session = leading.sessions.of(image, id, now);
-        // A broker that shares this process with the controller is alive only now: its earlier incarnation ended with
-        // the earlier controller's.
-        session.is_valid &= id != self.node_id;
-        match register_broker(image, &context, request, leading.log_end, Some(session)) {
-            Ok(decision) => {
-                let epoch = decision.reply.broker_epoch;
-                leading.sessions.touch(id, epoch, expires, -1);
-                decision.map(ControllerReply::RegisterBroker)
+        let Some(leading) = &self.leading else {
+            return Decision::answer(ControllerReply::NotController);
+        };
+        let (image, rng) = (&leading.speculative, &mut self.rng);
+        match request {
+            ControllerRequest::CreateTopics(data) => {
+                create_topics(image, &context, rng, &data).map(ControllerReply::CreateTopics)
             }
-            Err(ApiError { code, .. }) => {
-                let reply = BrokerRegistrationResponseData {
-                    error_code: code.code(),
-                    broker_epoch: -1,
-                    ..BrokerRegistrationResponseData::default()
+            ControllerRequest::DeleteTopics(data, version) => {
+                delete_topics(image, &context, &data, version).map(ControllerReply::DeleteTopics)
+            }
+            ControllerRequest::CreatePartitions(data) => {
+                create_partitions(image, rng, &data).map(ControllerReply::CreatePartitions)
+            }
+            ControllerRequest::AlterConfigs(data) => {
+                alter_configs(image, &context, &data).map(ControllerReply::AlterConfigs)
+            }
+            ControllerRequest::AutoCreateTopics(names) => {
+                auto_create_topics(image, &context, rng, &names)
+                    .map(ControllerReply::AutoCreateTopics)
+            }
+            ControllerRequest::AlterPartition(data, version) => {
+                let refused = |code: i16| AlterPartitionResponseData {
+                    error_code: code,
+                    ..AlterPartitionResponseData::default()
                 };
-                Decision::answer(ControllerReply::RegisterBroker(reply))
+                alter_partition(image, &context, &data, version)
+                    .unwrap_or_else(|error| Decision::answer(refused(error.code.code())))
+                    .map(ControllerReply::AlterPartition)
+            }
+            ControllerRequest::ElectLeaders(data) => {
+                elect_leaders(image, &context, &data).map(ControllerReply::ElectLeaders)
+            }
+            ControllerRequest::RegisterBroker(_) | ControllerRequest::BrokerHeartbeat(_) => {
+                Decision::answer(ControllerReply::NotController)
             }
         }
     }
 
-    fn heartbeat(
-        &mut self,
-        now: Instant,
-        request: &BrokerHeartbeatRequestData,
-    ) -> Decision<ControllerReply> {
-        let id = NodeId(request.broker_id);
-        let expires = self.session_end(now);
+    /// Makes a decision come true, and keeps its reply until that is committed.
+    fn adopt(&mut self, ticket: Ticket, decision: Decision<ControllerReply>) {
         let Some(leading) = &mut self.leading else {
-            return Decision::answer(ControllerReply::NotController);
+            return;
         };
-        let context = DecisionContext {
+        let allows_unclean = |record: &Record| matches!(record, Record::Config(config) if config.name == UNCLEAN_LEADER_ELECTION);
+        if decision.records.iter().any(allows_unclean) {
+            leading.work.sweep(Sweep::Leaderless);
+        }
+        leading.append(decision.records, &mut self.outputs);
+        leading.park(ticket, decision.reply);
+    }
+
+    const fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
             node_id: self.node_id,
             fixed: &self.fixed,
-        };
-        let image = &leading.speculative;
-        let session = leading.sessions.of(image, id, now);
-        match broker_heartbeat(image, &context, request, session) {
-            Ok(decision) => {
-                let offset = request.current_metadata_offset;
-                if decision.reply.is_fenced {
-                    // A fenced broker has no session to lose.
-                    leading.sessions.forget(id);
-                } else {
-                    leading
-                        .sessions
-                        .touch(id, request.broker_epoch, expires, offset);
-                }
-                let leaves = |record: &Record| {
-                    matches!(record, Record::BrokerRegistrationChange(change)
-                        if change.in_controlled_shutdown == Some(true))
-                };
-                if decision.records.iter().any(leaves) {
-                    let length = Offset::try_from(decision.records.len()).unwrap_or(0);
-                    leading
-                        .sessions
-                        .shuts_down(id, leading.log_end.saturating_add(length) - 1);
-                }
-                decision.map(ControllerReply::BrokerHeartbeat)
-            }
-            Err(ApiError { code, .. }) => {
-                let reply = BrokerHeartbeatResponseData {
-                    error_code: code.code(),
-                    is_caught_up: false,
-                    is_fenced: true,
-                    ..BrokerHeartbeatResponseData::default()
-                };
-                Decision::answer(ControllerReply::BrokerHeartbeat(reply))
-            }
+            planted: self.planted,
         }
+    }
+
+    fn settings(&self) -> BrokerSettings {
+        self.context().settings(&self.committed)
     }
 
     fn session_end(&self, now: Instant) -> Instant {
-        let context = DecisionContext {
-            node_id: self.node_id,
-            fixed: &self.fixed,
-        };
-        let timeout = context.settings(&self.committed).broker_session_timeout_ms;
+        let timeout = self.settings().broker_session_timeout_ms;
         now.plus_millis(u64::try_from(timeout).unwrap_or(0))
-    }
-
-    fn append(&mut self, records: Vec<Record>) {
-        let Some(leading) = &mut self.leading else {
-            return;
-        };
-        for record in &records {
-            let replayed = leading.speculative.replay(record);
-            assert!(
-                replayed.is_ok(),
-                "a decision fits the image it was taken on: {replayed:?}"
-            );
-        }
-        // A request's own records always fit one batch. What a broker's coming or going touches may not; it need not
-        // be atomic, for the broker's own record stands last, and without it the broker tries again.
-        for batch in records.chunks(RECORDS_PER_REQUEST_MAX) {
-            let base_offset = leading.log_end;
-            let length = Offset::try_from(batch.len()).unwrap_or(Offset::MAX);
-            leading.log_end = base_offset.saturating_add(length);
-            leading.batches.push_back((base_offset, batch.to_vec()));
-            self.outputs.push_back(ControllerOutput::Append {
-                epoch: leading.epoch,
-                base_offset,
-                records: batch.to_vec(),
-            });
-        }
-    }
-
-    fn park(&mut self, ticket: Ticket, reply: ControllerReply) {
-        let Some(leading) = &mut self.leading else {
-            return;
-        };
-        leading.parked.push_back((leading.log_end, ticket, reply));
-        self.release();
-    }
-
-    fn release(&mut self) {
-        let Some(leading) = &mut self.leading else {
-            return;
-        };
-        // Without a batch in flight everything handed out is committed, whatever control records stand around it.
-        let settled = leading.batches.is_empty();
-        while let Some((needed, ..)) = leading.parked.front() {
-            if *needed > self.committed_end && !settled {
-                return;
-            }
-            if let Some((_, ticket, reply)) = leading.parked.pop_front() {
-                self.outputs
-                    .push_back(ControllerOutput::Reply(ticket, reply));
-            }
-        }
     }
 }
 

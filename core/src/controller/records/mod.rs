@@ -24,6 +24,9 @@ use self::codec::{Frame, decode_body, encode_body};
 /// Not Kafka's `metadata.version`, whose numbers stand for record formats that this log does not use.
 pub const METADATA_VERSION: &str = "seedlog.metadata.version";
 
+/// Kafka's feature whose level says whether there are eligible leader replicas (KIP-966); here there always are.
+pub const ELIGIBLE_LEADER_REPLICAS_VERSION: &str = "eligible.leader.replicas.version";
+
 /// The highest level of [`METADATA_VERSION`] that this build understands.
 pub const METADATA_VERSION_MAX: u16 = 1;
 

@@ -5,9 +5,8 @@ use crate::{
         messages::{
             BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
         },
-        records::{PartitionV1, TopicV1},
+        records::UnregisterBrokerV1,
     },
-    ids::Epoch,
     protocol::messages::BrokerFeature,
 };
 
@@ -40,70 +39,35 @@ fn heartbeat(id: i32, epoch: i64, offset: i64) -> BrokerHeartbeatRequestData {
 fn register(
     desk: &mut Desk,
     request: &BrokerRegistrationRequestData,
-    next_offset: i64,
+    mut next_offset: i64,
     session: Option<BrokerSession>,
 ) -> Result<i64, ApiError> {
-    let context = DecisionContext {
-        node_id: NodeId(1),
-        fixed: &desk.fixed,
-    };
-    let decision = register_broker(&desk.image, &context, request, next_offset, session)?;
-    desk.replay(&decision.records);
-    Ok(decision.reply.broker_epoch)
+    loop {
+        let context = desk.context();
+        match register_broker(&desk.image, &context, request, next_offset, session)? {
+            RegistrationStep::Cleanup(records) => {
+                next_offset += i64::try_from(records.len()).unwrap();
+                desk.replay(&records);
+            }
+            RegistrationStep::Registered(decision) => {
+                desk.replay(&decision.records);
+                return Ok(decision.reply.broker_epoch);
+            }
+        }
+    }
 }
 
 fn beat(desk: &mut Desk, request: &BrokerHeartbeatRequestData) -> BrokerHeartbeatResponseData {
-    let context = DecisionContext {
-        node_id: NodeId(1),
-        fixed: &desk.fixed,
-    };
     let session = BrokerSession {
         is_valid: true,
         shutdown_seen: true,
     };
-    let decision = broker_heartbeat(&desk.image, &context, request, session).unwrap();
-    desk.replay(&decision.records);
-    decision.reply
-}
-
-fn add_topic(desk: &mut Desk, replicas: &[i32]) {
-    let topic_id = directory(99);
-    let replicas: Vec<NodeId> = replicas.iter().copied().map(NodeId).collect();
-    desk.replay(&[
-        TopicV1 {
-            topic_id,
-            name: "t".into(),
-        }
-        .into(),
-        PartitionV1 {
-            topic_id,
-            partition_id: 0,
-            directories: replicas.iter().map(|id| directory(id.0)).collect(),
-            isr: replicas.clone(),
-            leader: replicas[0],
-            replicas,
-            elr: vec![],
-            last_known_elr: vec![],
-            removing_replicas: vec![],
-            adding_replicas: vec![],
-            leader_recovering: false,
-            leader_epoch: Epoch(0),
-            partition_epoch: 0,
-        }
-        .into(),
-    ]);
-}
-
-/// Leader, in-sync set, eligible leaders, and the leader epoch.
-fn state(desk: &Desk) -> (i32, Vec<i32>, Vec<i32>, i32) {
-    let partition = desk.image.topic("t").unwrap().partition(0).unwrap();
-    let ids = |list: &[NodeId]| list.iter().map(|id| id.0).collect();
-    (
-        partition.leader.0,
-        ids(&partition.isr),
-        ids(&partition.elr),
-        partition.leader_epoch.0,
-    )
+    let heard = broker_heartbeat(&desk.image, request, session).unwrap();
+    desk.replay(&heard.decision.records);
+    if let Some(sweep) = heard.sweep {
+        desk.sweep(sweep);
+    }
+    heard.decision.reply
 }
 
 #[test]
@@ -157,9 +121,9 @@ fn registration_is_checked() {
     too_new.features[0].min_supported_version = 2;
     too_new.features[0].max_supported_version = 2;
     assert_eq!(code(&too_new, None), ErrorCode::UnsupportedVersion);
-    assert_eq!(register(&mut desk, &good, 50, None).unwrap(), 50);
+    assert_eq!(register(&mut desk, &good, 50, None).unwrap(), 51);
     // The same incarnation registers again, say with another address: its epoch stays.
-    assert_eq!(register(&mut desk, &good, 60, alive).unwrap(), 50);
+    assert_eq!(register(&mut desk, &good, 60, alive).unwrap(), 51);
 }
 
 #[test]
@@ -167,11 +131,14 @@ fn last_copy_leads_again_after_a_clean_restart() {
     let mut desk = Desk::alone();
     add_topic(&mut desk, &[1]);
     let epoch = register(&mut desk, &registration(1, 7, 10), 50, None).unwrap();
-    assert_eq!(epoch, 51, "after the record that takes the leader away");
+    assert_eq!(
+        epoch, 52,
+        "after the records that fence it and take the lead away"
+    );
     assert_eq!(state(&desk), (-1, vec![], vec![1], 1));
-    let _ = beat(&mut desk, &heartbeat(1, 51, 51));
+    let _ = beat(&mut desk, &heartbeat(1, 52, 52));
     assert_eq!(state(&desk), (1, vec![1], vec![], 2));
-    let partition = desk.image.topic("t").unwrap().partition(0).unwrap();
+    let partition = partition(&desk);
     assert!(!partition.leader_recovering && partition.last_known_elr.is_empty());
 }
 
@@ -187,14 +154,7 @@ fn last_copy_that_restarted_uncleanly_leads_as_recovering() {
     );
     let _ = beat(&mut desk, &heartbeat(1, epoch, epoch));
     assert_eq!(state(&desk), (1, vec![1], vec![], 2));
-    assert!(
-        desk.image
-            .topic("t")
-            .unwrap()
-            .partition(0)
-            .unwrap()
-            .leader_recovering
-    );
+    assert!(partition(&desk).leader_recovering);
 }
 
 #[test]
@@ -202,19 +162,16 @@ fn fencing_moves_leaders_and_keeps_the_last_ones_eligible() {
     let mut desk = Desk::with_brokers(&[(1, None), (2, None), (3, None)]);
     add_topic(&mut desk, &[1, 2, 3]);
     desk.set(2, "t", "min.insync.replicas", "2");
-    let fence = |desk: &mut Desk, id| {
-        desk.decide(|image, context, _| fence_broker(image, context, NodeId(id)));
-    };
-    fence(&mut desk, 1);
+    desk.fence(1);
     assert_eq!(
         state(&desk),
         (2, vec![2, 3], vec![], 1),
         "two are enough: nobody else is eligible"
     );
-    fence(&mut desk, 2);
+    desk.fence(2);
     assert_eq!(state(&desk), (3, vec![3], vec![2], 2));
-    fence(&mut desk, 2);
-    fence(&mut desk, 3);
+    desk.fence(2);
+    desk.fence(3);
     assert_eq!(state(&desk), (-1, vec![], vec![2, 3], 3));
     assert_eq!(desk.image.partitions_in_sync_with(NO_LEADER).count(), 1);
     // Broker 1 is not eligible; broker 2 is.
@@ -229,10 +186,10 @@ fn eligible_broker_that_restarts_uncleanly_may_not_lead() {
     let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
     add_topic(&mut desk, &[1, 2]);
     desk.set(2, "t", "min.insync.replicas", "2");
-    let _ = register(&mut desk, &registration(2, 8, -1), 50, None).unwrap();
+    let epoch = register(&mut desk, &registration(2, 8, -1), 50, None).unwrap();
     assert_eq!(state(&desk), (1, vec![1], vec![], 0));
-    desk.decide(|image, context, _| fence_broker(image, context, NodeId(1)));
-    let _ = beat(&mut desk, &heartbeat(2, 51, 99));
+    desk.fence(1);
+    let _ = beat(&mut desk, &heartbeat(2, epoch, 99));
     assert_eq!(
         state(&desk).0,
         -1,
@@ -245,21 +202,11 @@ fn unclean_election_happens_only_where_a_topic_allows_it() {
     let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
     add_topic(&mut desk, &[1, 2]);
     desk.set(2, "t", "unclean.leader.election.enable", "true");
-    let fence = |desk: &mut Desk, id| {
-        desk.decide(|image, context, _| fence_broker(image, context, NodeId(id)));
-    };
-    fence(&mut desk, 2);
-    fence(&mut desk, 1);
+    desk.fence(2);
+    desk.fence(1);
     let _ = beat(&mut desk, &heartbeat(2, 20, 99));
     assert_eq!(state(&desk), (2, vec![2], vec![], 2));
-    assert!(
-        desk.image
-            .topic("t")
-            .unwrap()
-            .partition(0)
-            .unwrap()
-            .leader_recovering
-    );
+    assert!(partition(&desk).leader_recovering);
 }
 
 #[test]
@@ -281,16 +228,157 @@ fn broker_stops_once_it_leads_nothing() {
 #[test]
 fn heartbeat_of_another_epoch_is_stale() {
     let desk = Desk::alone();
-    let context = DecisionContext {
-        node_id: NodeId(1),
-        fixed: &desk.fixed,
-    };
     let session = BrokerSession {
         is_valid: true,
         shutdown_seen: true,
     };
     for request in [heartbeat(1, 9, 99), heartbeat(5, 9, 99)] {
-        let error = broker_heartbeat(&desk.image, &context, &request, session).unwrap_err();
+        let error = broker_heartbeat(&desk.image, &request, session).unwrap_err();
         assert_eq!(error.code, ErrorCode::StaleBrokerEpoch);
     }
+}
+
+#[test]
+fn broker_that_is_eligible_and_no_more_in_sync_loses_that_too_by_an_unclean_restart() {
+    let mut desk = Desk::with_brokers(&[(1, None), (2, None), (3, None)]);
+    add_topic(&mut desk, &[1, 2, 3]);
+    desk.set(2, "t", "min.insync.replicas", "3");
+    desk.fence(3);
+    desk.fence(2);
+    assert_eq!(state(&desk), (1, vec![1], vec![2, 3], 0));
+    let _ = register(&mut desk, &registration(3, 8, 30), 50, None).unwrap();
+    assert_eq!(state(&desk).2, [2, 3], "it stopped cleanly");
+    let epoch = desk.image.broker(NodeId(3)).unwrap().epoch;
+    let _ = register(&mut desk, &registration(3, 9, epoch - 1), 60, None).unwrap();
+    assert_eq!(state(&desk).2, [2]);
+}
+
+#[test]
+fn broker_without_a_registration_counts_as_restarted_uncleanly() {
+    let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
+    add_topic(&mut desk, &[1, 2]);
+    desk.set(2, "t", "min.insync.replicas", "2");
+    desk.fence(2);
+    let gone = UnregisterBrokerV1 {
+        broker_id: NodeId(2),
+        broker_epoch: 20,
+    };
+    desk.replay(&[gone.into()]);
+    assert_eq!(state(&desk).2, [2]);
+    let _ = register(&mut desk, &registration(2, 8, 20), 50, None).unwrap();
+    assert_eq!(state(&desk), (1, vec![1], vec![], 0));
+}
+
+#[test]
+fn registration_clears_up_after_the_incarnation_before_it_in_bounded_steps() {
+    let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
+    add_topic(&mut desk, &[1, 2]);
+    let more: Vec<Record> = (1..2500)
+        .map(|number| partition_of(directory(99), number, &[1, 2]).into())
+        .collect();
+    desk.replay(&more);
+    let request = registration(1, 7, -1);
+    let mut steps = vec![];
+    let decision = loop {
+        match register_broker(&desk.image, &desk.context(), &request, 0, None).unwrap() {
+            RegistrationStep::Cleanup(records) => {
+                steps.push(records.len());
+                desk.replay(&records);
+            }
+            RegistrationStep::Registered(decision) => break decision,
+        }
+        let broker = desk.image.broker(NodeId(1)).unwrap();
+        assert!(
+            broker.fenced && broker.epoch == 10,
+            "the old epoch until the end"
+        );
+    };
+    assert_eq!(steps, [1, 1000, 1000, 500]);
+    assert_eq!(decision.records.len(), 1);
+}
+
+#[test]
+fn broker_must_understand_what_the_cluster_has_agreed_on() {
+    let mut desk = Desk::with_brokers(&[]);
+    let level = FeatureLevelV1 {
+        name: "f".into(),
+        level: 2,
+    };
+    desk.replay(&[level.into()]);
+    let mut request = registration(1, 7, -1);
+    let error = register(&mut desk, &request, 1, None).unwrap_err();
+    assert_eq!(error.code, ErrorCode::UnsupportedVersion);
+    assert_eq!(
+        error.message.unwrap(),
+        "Unable to register because the broker does not support finalized version 2 of f. The broker wants a version \
+         between 0 and 0, inclusive."
+    );
+    request.features.push(BrokerFeature {
+        name: wire_string("f"),
+        min_supported_version: 1,
+        max_supported_version: 2,
+        ..BrokerFeature::default()
+    });
+    assert_eq!(register(&mut desk, &request, 1, None), Ok(1));
+}
+
+#[test]
+fn follower_stops_once_its_leaders_know() {
+    let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
+    add_topic(&mut desk, &[1, 2]);
+    let stop = BrokerHeartbeatRequestData {
+        want_shut_down: true,
+        ..heartbeat(2, 20, 99)
+    };
+    let unseen = BrokerSession {
+        is_valid: true,
+        shutdown_seen: false,
+    };
+    assert!(!beat(&mut desk, &stop).should_shut_down);
+    assert_eq!(
+        state(&desk),
+        (1, vec![1], vec![], 0),
+        "the leader epoch stays"
+    );
+    let waiting = broker_heartbeat(&desk.image, &stop, unseen).unwrap();
+    assert!(!waiting.decision.reply.should_shut_down && waiting.decision.records.is_empty());
+    assert!(beat(&mut desk, &stop).should_shut_down);
+}
+
+#[test]
+fn lost_directory_costs_a_broker_only_what_stands_in_it() {
+    let mut desk = Desk::with_brokers(&[(1, None), (2, None)]);
+    let two = RegisterBrokerV1 {
+        log_dirs: vec![directory(1), directory(11)],
+        ..broker(1, None, false)
+    };
+    desk.replay(&[two.into()]);
+    add_topic(&mut desk, &[1, 2]);
+    let elsewhere = PartitionV1 {
+        directories: vec![directory(11), directory(2)],
+        ..partition_of(directory(99), 1, &[1, 2])
+    };
+    desk.replay(&[elsewhere.into()]);
+    let failed = BrokerHeartbeatRequestData {
+        offline_log_dirs: vec![wire_uuid(directory(11)), wire_uuid(directory(50))],
+        ..heartbeat(1, 10, 99)
+    };
+    assert!(!beat(&mut desk, &failed).is_fenced);
+    assert_eq!(
+        desk.image.broker(NodeId(1)).unwrap().log_dirs,
+        [directory(1)]
+    );
+    let topic = desk.image.topic("t").unwrap();
+    assert_eq!(topic.partition(0).unwrap().leader, NodeId(1));
+    let moved = topic.partition(1).unwrap();
+    assert_eq!((moved.leader, ids(&moved.isr)), (NodeId(2), vec![2]));
+    let again = broker_heartbeat(
+        &desk.image,
+        &failed,
+        BrokerSession {
+            is_valid: true,
+            shutdown_seen: false,
+        },
+    );
+    assert!(again.unwrap().decision.records.is_empty(), "once is enough");
 }

@@ -98,6 +98,7 @@ fn describe(desk: &Desk, kind: i8, name: &str, keys: Option<&[&str]>) -> Describ
     let context = DecisionContext {
         node_id: NodeId(1),
         fixed: &desk.fixed,
+        planted: PlantedSet::NONE,
     };
     describe_configs(&desk.image, &context, &request)
         .results

@@ -1,7 +1,9 @@
 //! What a cluster of brokers 1 to 3 is answered; codes and messages were read off a Kafka 4.3.1 broker or its source.
 
+mod alter_partition;
 mod brokers;
 mod configs;
+mod elections;
 mod topics;
 
 use rand::SeedableRng;
@@ -10,10 +12,14 @@ use rand_chacha::ChaCha12Rng;
 use super::*;
 use crate::{
     controller::{
+        image::PartitionImage,
         messages::wire_uuid,
-        records::{ClusterIdV1, ConfigV1, FeatureLevelV1, METADATA_VERSION, RegisterBrokerV1},
+        records::{
+            ClusterIdV1, ConfigV1, FeatureLevelV1, METADATA_VERSION, PartitionV1, RegisterBrokerV1,
+            TopicV1,
+        },
     },
-    ids::Uuid,
+    ids::{Epoch, Uuid},
 };
 
 /// A controller without a machine around it: each decision is replayed at once.
@@ -71,10 +77,40 @@ impl Desk {
         let context = DecisionContext {
             node_id: NodeId(1),
             fixed: &self.fixed,
+            planted: PlantedSet::NONE,
         };
         let decision = decide(&self.image, &context, &mut self.rng);
         self.replay(&decision.records);
         decision.reply
+    }
+
+    fn context(&self) -> DecisionContext<'_> {
+        DecisionContext {
+            node_id: NodeId(1),
+            fixed: &self.fixed,
+            planted: PlantedSet::NONE,
+        }
+    }
+
+    /// Goes through with a sweep, two partitions at a time; returns how many slices that took.
+    fn sweep(&mut self, sweep: Sweep) -> usize {
+        let mut after = None;
+        for slices in 1.. {
+            let slice = sweep_slice(&self.image, &self.context(), sweep, after, 2);
+            self.replay(&slice.records);
+            after = slice.after;
+            if after.is_none() {
+                return slices;
+            }
+        }
+        unreachable!("a sweep ends")
+    }
+
+    fn fence(&mut self, id: i32) {
+        if let Some(record) = fence_broker(&self.image, NodeId(id)) {
+            self.replay(&[record]);
+        }
+        self.sweep(Sweep::Unfit(NodeId(id)));
     }
 
     fn set(&mut self, kind: i8, resource: &str, name: &str, value: &str) {
@@ -104,4 +140,56 @@ fn broker(id: i32, rack: Option<&str>, fenced: bool) -> RegisterBrokerV1 {
 
 fn directory(id: i32) -> Uuid {
     Uuid([u8::try_from(id).unwrap(); 16])
+}
+
+/// Adds topic "t" with one partition, led by its first replica and all in sync.
+fn add_topic(desk: &mut Desk, replicas: &[i32]) {
+    let topic_id = directory(99);
+    desk.replay(&[
+        TopicV1 {
+            topic_id,
+            name: "t".into(),
+        }
+        .into(),
+        partition_of(topic_id, 0, replicas).into(),
+    ]);
+}
+
+fn partition_of(topic_id: Uuid, partition_id: i32, replicas: &[i32]) -> PartitionV1 {
+    let replicas: Vec<NodeId> = replicas.iter().copied().map(NodeId).collect();
+    PartitionV1 {
+        topic_id,
+        partition_id,
+        directories: replicas.iter().map(|id| directory(id.0)).collect(),
+        isr: replicas.clone(),
+        leader: replicas[0],
+        replicas,
+        elr: vec![],
+        last_known_elr: vec![],
+        removing_replicas: vec![],
+        adding_replicas: vec![],
+        leader_recovering: false,
+        leader_epoch: Epoch(0),
+        partition_epoch: 0,
+    }
+}
+
+/// The only partition of topic "t".
+fn partition(desk: &Desk) -> &PartitionImage {
+    desk.image.topic("t").unwrap().partition(0).unwrap()
+}
+
+fn ids(list: &[NodeId]) -> Vec<i32> {
+    list.iter().map(|id| id.0).collect()
+}
+
+/// Leader, in-sync set, eligible leaders, and the leader epoch.
+fn state(desk: &Desk) -> (i32, Vec<i32>, Vec<i32>, i32) {
+    let partition = partition(desk);
+    (
+        partition.leader.0,
+        ids(&partition.isr),
+        ids(&partition.elr),
+        partition.leader_epoch.0,
+    )
 }
