@@ -43,6 +43,7 @@ pub mod frontend;
 pub mod ids;
 pub mod log;
 pub mod logdir;
+pub mod peer;
 pub mod planted;
 pub mod protocol;
 pub mod raft;

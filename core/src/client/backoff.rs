@@ -5,15 +5,15 @@ use rand_chacha::ChaCha8Rng;
 
 /// A first and a longest wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Backoff {
-    pub(super) first_ms: u64,
-    pub(super) max_ms: u64,
+pub(crate) struct Backoff {
+    pub(crate) first_ms: u64,
+    pub(crate) max_ms: u64,
 }
 
 impl Backoff {
     /// Returns the wait after this many failures in a row, in milliseconds: doubled each time, and
     /// 20 % more or less, so that clients that failed together do not come back together.
-    pub(super) fn wait_ms(self, failures: u32, rng: &mut ChaCha8Rng) -> u64 {
+    pub(crate) fn wait_ms(self, failures: u32, rng: &mut ChaCha8Rng) -> u64 {
         let doublings = failures.saturating_sub(1).min(32);
         let wait = self
             .first_ms

@@ -8,7 +8,7 @@
 //! the protocol is disconnected, never believed and never a reason to panic.
 
 mod admin;
-mod backoff;
+pub(crate) mod backoff;
 mod boundary;
 mod cluster;
 mod config;

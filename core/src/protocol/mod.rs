@@ -23,6 +23,7 @@
 //! limits that Kafka has from 4.4 on.
 
 mod api;
+mod call;
 mod client;
 mod endpoint;
 mod error_code;
@@ -51,6 +52,7 @@ pub use kacrab_protocol::{KafkaString, KafkaUuid};
 
 pub use self::{
     api::{Advertised, ApiKey, ApiSpec, Listener, VersionRange, advertised, api_versions},
+    call::{encode_call, split_answer},
     client::{ClientRequest, decode_response, encode_request},
     endpoint::{LeaderIdAndEpoch, NodeEndpoint},
     error_code::ErrorCode,
