@@ -7,12 +7,24 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Planted {
+    /// A new follower truncates its log to the high watermark that it knows.
+    B13,
     /// A fenced or stopping broker may join the in-sync set or be elected.
     B19,
     /// Any replica is elected when no in-sync one lives, whatever the topic's configs say.
     B20,
     /// The controller takes every restart for a clean one.
     B21,
+    /// A vote is answered before it is durable.
+    B23,
+    /// A candidate's log is judged by its epoch alone, however short it is.
+    B26,
+    /// A leader commits entries of older epochs by counting copies.
+    B27,
+    /// A follower takes the leader's commit index before it knows that its log is the leader's.
+    B29,
+    /// A fetch from a diverging log counts as progress.
+    B30,
     /// A copy counts, and the client is answered, before its own fsync.
     B33,
     /// State is saved in the wrong order: what refers to data is durable before the data.
@@ -33,10 +45,16 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 17] = [
+        Self::B13,
         Self::B19,
         Self::B20,
         Self::B21,
+        Self::B23,
+        Self::B26,
+        Self::B27,
+        Self::B29,
+        Self::B30,
         Self::B33,
         Self::B34,
         Self::B43,
@@ -51,9 +69,15 @@ impl Planted {
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
+            Self::B13 => "B13",
             Self::B19 => "B19",
             Self::B20 => "B20",
             Self::B21 => "B21",
+            Self::B23 => "B23",
+            Self::B26 => "B26",
+            Self::B27 => "B27",
+            Self::B29 => "B29",
+            Self::B30 => "B30",
             Self::B33 => "B33",
             Self::B34 => "B34",
             Self::B43 => "B43",

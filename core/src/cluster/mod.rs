@@ -262,6 +262,9 @@ impl Cluster {
                 };
                 self.raft.write_snapshot(&mut context, at, records);
             }
+            RaftEvent::LostLeadership { .. } => self.controller.resign(),
+            // The node has no links to peers yet, so there is nobody to hear these from.
+            RaftEvent::LeaderChanged { .. } | RaftEvent::Warning { .. } => {}
             RaftEvent::Notice(event) => self.events.push_back(ClusterEvent::Told(event)),
             RaftEvent::Closed => self.events.push_back(ClusterEvent::Closed),
             RaftEvent::Fatal { message } => return Err(message),
@@ -473,6 +476,7 @@ fn raft_config(config: &ClusterConfig<'_>, settings: &BrokerSettings) -> RaftCon
     };
     let cluster_id = config.meta.cluster_id.clone();
     let mut raft = RaftConfig::new(cluster_id, check_cluster, voters);
+    raft.seed = config.seed;
     raft.recovery_point = config.recovery_point;
     raft.bootstrap_records = first_records(config);
     let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);

@@ -88,6 +88,12 @@ impl Log {
         self.append_assigned(cx, batch)
     }
 
+    /// Returns whether an append is taken now: for a while after a truncation names of removed files are not free yet.
+    #[must_use]
+    pub const fn is_appendable(&self) -> bool {
+        matches!(self.ready_to_append(), Ok(()))
+    }
+
     const fn ready_to_append(&self) -> Result<(), AppendError> {
         match self.state {
             State::Open if self.removals == 0 => Ok(()),

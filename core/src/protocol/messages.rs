@@ -81,6 +81,15 @@ pub use kacrab_protocol::generated::{
     alter_partition_request, alter_partition_response, elect_leaders_request,
 };
 
+/// The messages between replicas of the controller quorum.
+pub mod quorum {
+    pub use kacrab_protocol::generated::{
+        begin_quorum_epoch_request, begin_quorum_epoch_response, describe_quorum_response,
+        end_quorum_epoch_request, end_quorum_epoch_response, fetch_snapshot_request,
+        fetch_snapshot_response, vote_request, vote_response,
+    };
+}
+
 /// The parts of a broker's registration.
 pub mod registration {
     pub use kacrab_protocol::generated::broker_registration_request::{Feature, Listener};

@@ -1,18 +1,19 @@
-//! The durable election state in memory, and its replacement on disk.
+//! The election state in memory, and its replacement on disk.
 
 use bytes::Bytes;
 
 use crate::storage::{AtomicFile, Completion, FilePath, OpId, Owner, StorageFault, StorageQueue};
 
-use super::quorum_state::ElectionState;
+use super::{quorum_state::ElectionState, voters::ReplicaKey};
 
-/// What of the election state is durable, and what is on its way.
+/// What was decided about elections, what of it is durable, and what is on its way.
 ///
-/// Nothing may rest on a state before [`Ballot::on_completion`] has said that it is durable: [`Ballot::durable`] is the only
-/// state that this type tells.
+/// Decisions rest on [`Ballot::latest`], so that a vote on its way to the disk cannot be given again; promises rest on
+/// [`Ballot::durable`] alone.
 #[derive(Debug, Default)]
 pub(super) struct Ballot {
     durable: ElectionState,
+    latest: ElectionState,
     saving: Option<(ElectionState, AtomicFile)>,
 }
 
@@ -20,6 +21,7 @@ impl Ballot {
     /// Takes what was read from the file.
     pub(super) const fn restore(&mut self, state: ElectionState) {
         self.durable = state;
+        self.latest = state;
     }
 
     /// Returns the state that survives any crash.
@@ -27,27 +29,56 @@ impl Ballot {
         &self.durable
     }
 
-    /// Starts to make a state durable. The epoch never falls and a vote is never changed within its epoch.
-    pub(super) fn save(
+    /// Returns the state that was decided last.
+    pub(super) const fn latest(&self) -> &ElectionState {
+        &self.latest
+    }
+
+    /// Returns whether all that was decided is durable.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable == self.latest
+    }
+
+    /// Returns whether a vote is durable, or can no longer be given to anybody else.
+    pub(super) fn holds(&self, vote: &ElectionState) -> bool {
+        self.durable.epoch > vote.epoch
+            || (self.durable.epoch == vote.epoch && self.durable.voted == vote.voted)
+    }
+
+    /// Returns whether this replica has given itself its vote of its present epoch, durably.
+    pub(super) fn has_own_vote(&self, local: ReplicaKey) -> bool {
+        self.durable.epoch == self.latest.epoch && self.durable.voted == Some(local)
+    }
+
+    /// Decides a state and makes it durable. The epoch never falls, a vote is never changed within its epoch, and an epoch
+    /// has one leader.
+    pub(super) fn decide(
         &mut self,
         storage: &mut StorageQueue,
         owner: Owner,
         path: FilePath,
         next: ElectionState,
     ) {
-        assert!(self.saving.is_none(), "one state is saved at a time");
+        let last = &self.latest;
+        let is_kept = last.voted.is_none_or(|voted| next.voted == Some(voted))
+            && last.leader.is_none_or(|leader| next.leader == Some(leader));
         assert!(
-            next.epoch > self.durable.epoch
-                || (next.epoch == self.durable.epoch
-                    && self
-                        .durable
-                        .voted
-                        .is_none_or(|voted| next.voted == Some(voted))),
-            "an epoch falls or a vote is changed"
+            next.epoch > last.epoch || (next.epoch == last.epoch && is_kept),
+            "an epoch falls, or its vote or its leader is changed"
         );
-        let content = Bytes::from(next.encode());
-        let file = AtomicFile::start(storage, owner, path, content);
-        self.saving = Some((next, file));
+        self.latest = next;
+        // A state that is overtaken before it was saved need not be.
+        if self.saving.is_none() {
+            self.save(storage, owner, path);
+        }
+    }
+
+    fn save(&mut self, storage: &mut StorageQueue, owner: Owner, path: FilePath) {
+        if !self.is_durable() {
+            let content = Bytes::from(self.latest.encode());
+            let file = AtomicFile::start(storage, owner, path, content);
+            self.saving = Some((self.latest, file));
+        }
     }
 
     /// Returns whether a completion belongs to the saving.
@@ -57,7 +88,7 @@ impl Ballot {
             .is_some_and(|(_, file)| file.awaits(id))
     }
 
-    /// Takes a completion of the saving; true once the new state is durable.
+    /// Takes a completion of the saving; true once a new state is durable.
     pub(super) fn on_completion(
         &mut self,
         storage: &mut StorageQueue,
@@ -66,11 +97,13 @@ impl Ballot {
         let Some((next, file)) = &mut self.saving else {
             return Ok(false);
         };
+        let (owner, path) = (completion.id.owner, file.path().clone());
         if !file.on_completion(storage, completion)? {
             return Ok(false);
         }
         self.durable = *next;
         self.saving = None;
+        self.save(storage, owner, path);
         Ok(true)
     }
 }

@@ -68,7 +68,7 @@ impl Raft {
     }
 
     /// Counts this replica's own copy. Only what is synced counts: a copy in memory is gone with the power.
-    pub(super) fn count_own_copy(&mut self, cx: &RaftContext<'_>) {
+    pub(super) fn count_own_copy(&mut self, cx: &mut RaftContext<'_>) {
         let durable_end = if cx.planted.has(Planted::B33) {
             self.log.written_end()
         } else {
@@ -76,13 +76,12 @@ impl Raft {
         };
         if let Role::Leader(leader) = &mut self.role {
             leader.on_durable(&self.voters, self.local.key, durable_end);
-            let committed = leader.committed(&self.voters);
-            self.advance(cx, committed);
+            self.commit_by_majority(cx);
         }
     }
 
     /// Moves the high watermark and says what is committed by that.
-    fn advance(&mut self, cx: &RaftContext<'_>, committed: Option<Offset>) {
+    pub(super) fn advance(&mut self, cx: &mut RaftContext<'_>, committed: Option<Offset>) {
         let Some(committed) = committed.filter(|end| *end > self.high_watermark) else {
             return;
         };
@@ -90,30 +89,40 @@ impl Raft {
             committed <= self.log.end(),
             "the high watermark passes the log end"
         );
-        self.high_watermark = committed;
+        let before = self.high_watermark;
         while let Some(entry) = self
             .uncommitted
             .pop_front_if(|entry| entry.next_offset <= committed)
         {
+            // Entries are committed as a whole.
+            self.high_watermark = entry.next_offset;
             self.commit(entry);
         }
-        if committed >= self.announce_from && !self.is_announced {
-            self.is_announced = true;
+        if self.high_watermark == before {
+            return;
+        }
+        let has_begun = matches!(&self.role, Role::Leader(leader) if leader.has_begun);
+        if has_begun && self.high_watermark >= self.announce_from && self.announced.is_none() {
+            self.announced = Some(self.epoch);
             self.events
                 .push_back(RaftEvent::BecameLeader { epoch: self.epoch });
         }
         self.maybe_ask_for_snapshot(cx);
+        self.wake_parked(cx);
     }
 
     fn commit(&mut self, entry: Entry) {
         self.snapshots.committed(entry.bytes);
         self.last_committed = (entry.epoch, entry.timestamp);
         match entry.content {
-            Content::Data(records) => self.events.push_back(RaftEvent::Committed {
-                base_offset: entry.base_offset,
-                epoch: entry.epoch,
-                records,
-            }),
+            Content::Data(records) => {
+                self.has_committed_data = true;
+                self.events.push_back(RaftEvent::Committed {
+                    base_offset: entry.base_offset,
+                    epoch: entry.epoch,
+                    records,
+                });
+            }
             Content::Control(records) => {
                 for record in records {
                     if let ControlRecord::Voters(voters) = record {
@@ -130,7 +139,7 @@ impl Raft {
         let Some(voters) = &self.committed_voters else {
             return;
         };
-        if self.is_closing || !self.snapshots.is_due(&self.config, now) {
+        if self.is_closing || self.is_busy() || !self.snapshots.is_due(&self.config, now) {
             return;
         }
         let (epoch, timestamp) = self.last_committed;
@@ -177,7 +186,7 @@ impl Raft {
             .snapshots
             .on_completion(cx.storage, completion)
             .map_err(|fault| Refusal::Storage { path, fault })?;
-        if is_durable {
+        if is_durable && !self.maybe_replace_log(cx) {
             self.clean(cx)?;
             self.maybe_ask_for_snapshot(cx);
         }
@@ -203,7 +212,7 @@ impl Raft {
     pub(super) fn maybe_move_start(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
         let start = self.wanted_start;
         let stays = self.log.flushed_end() > start || self.log.end() == start;
-        if start > self.log.start() && stays {
+        if start > self.log.start() && stays && !self.is_busy() {
             self.log.move_start(cx, start);
             self.drain_log(cx)
         } else {

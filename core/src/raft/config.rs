@@ -40,8 +40,13 @@ pub type RecordCheck = fn(cluster_id: &str, record: &[u8]) -> Result<(), String>
 /// The settings, by Kafka's names where it has them.
 #[derive(Clone, Debug)]
 pub struct RaftConfig {
-    /// The cluster that the log must belong to.
-    pub cluster_id: String,
+    /// The cluster that the log must belong to; none while this node belongs to no cluster yet: [`Raft::join_cluster`]
+    /// tells it when the committed records do.
+    ///
+    /// [`Raft::join_cluster`]: super::Raft::join_cluster
+    pub cluster_id: Option<String>,
+    /// Seeds the draws of election timeouts; no two nodes may share it.
+    pub seed: [u8; 32],
     /// Refuses a log that belongs to another cluster.
     pub check_record: RecordCheck,
     /// `controller.quorum.voters`: who votes until the log says it.
@@ -65,6 +70,17 @@ pub struct RaftConfig {
     pub max_retention_bytes: i64,
     /// `metadata.max.retention.ms`; negative keeps for ever.
     pub max_retention_ms: i64,
+    /// `controller.quorum.election.timeout.ms`: a voter without a leader stands for election after one to two of these.
+    pub election_timeout_ms: u64,
+    /// `controller.quorum.election.backoff.max.ms`: the longest pause after a lost election.
+    pub election_backoff_max_ms: u64,
+    /// `controller.quorum.fetch.timeout.ms`: how long a follower goes on without a fetch that its leader answered, and a
+    /// leader without fetches of a majority.
+    pub fetch_timeout_ms: u64,
+    /// `controller.quorum.request.timeout.ms`: how long a call waits for its reply.
+    pub request_timeout_ms: u64,
+    /// `controller.quorum.retry.backoff.ms`: the pause before a failed call is made again.
+    pub retry_backoff_ms: u64,
 }
 
 impl RaftConfig {
@@ -72,7 +88,8 @@ impl RaftConfig {
     #[must_use]
     pub const fn new(cluster_id: String, check_record: RecordCheck, voters: VoterSet) -> Self {
         Self {
-            cluster_id,
+            cluster_id: Some(cluster_id),
+            seed: [0; 32],
             check_record,
             voters,
             bootstrap_records: Vec::new(),
@@ -84,6 +101,11 @@ impl RaftConfig {
             max_snapshot_interval_ms: 60 * 60 * 1000,
             max_retention_bytes: 100 * 1024 * 1024,
             max_retention_ms: 7 * 24 * 60 * 60 * 1000,
+            election_timeout_ms: 1_000,
+            election_backoff_max_ms: 1_000,
+            fetch_timeout_ms: 2_000,
+            request_timeout_ms: 2_000,
+            retry_backoff_ms: 20,
         }
     }
 }

@@ -33,6 +33,23 @@ pub enum RaftEvent {
         /// Its epoch.
         epoch: Epoch,
     },
+    /// This replica leads no more: nothing of what it appended and was not told committed may be relied on.
+    LostLeadership {
+        /// The epoch that it led.
+        epoch: Epoch,
+    },
+    /// The epoch or what is known of its leader has changed.
+    LeaderChanged {
+        /// The epoch.
+        epoch: Epoch,
+        /// Its leader, where known.
+        leader: Option<NodeId>,
+    },
+    /// Another node is not what this one's settings take it for, or the other way round; somebody should look.
+    Warning {
+        /// What was seen and what to do next.
+        message: String,
+    },
     /// The log has grown: write the state as it is at this point of the events with
     /// [`Raft::write_snapshot`](super::Raft::write_snapshot).
     SnapshotNeeded {

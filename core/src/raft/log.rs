@@ -40,6 +40,7 @@ pub(super) struct MetadataLog {
     /// No sync before everything below is written: what belongs together shares one.
     flush_from: Offset,
     read: Option<Read>,
+    replaying: Option<ReadId>,
     next_read: u64,
 }
 
@@ -54,6 +55,12 @@ pub(super) enum Progress {
     Read(Bytes),
     /// A read went wrong.
     ReadFailed(ReadError),
+    /// A part of it was read for a peer.
+    Served(ReadId, Result<FetchSlice, ReadError>),
+    /// The synced mark is lowered: the log may be truncated.
+    Lowered,
+    /// It is truncated.
+    Truncated,
     /// An operation of this wrapper failed.
     Fault(FilePath, StorageFault),
     /// Something else happened.
@@ -81,7 +88,7 @@ impl MetadataLog {
         config: &RaftConfig,
         folder: FilePath,
         owner: Owner,
-        synced_mark: Offset,
+        (log_start, synced_mark): (Offset, Offset),
     ) -> Self {
         // Only a snapshot removes records here, never their age or the size of the log.
         let settings = LogConfig {
@@ -92,6 +99,7 @@ impl MetadataLog {
             ..LogConfig::default()
         };
         let hint = OpenHint {
+            log_start,
             recovery_point: synced_mark,
             fresh: Some(Uuid::METADATA_TOPIC),
             clean: config.clean,
@@ -107,6 +115,7 @@ impl MetadataLog {
             flush: None,
             flush_from: 0,
             read: None,
+            replaying: None,
             next_read: 0,
         }
     }
@@ -118,6 +127,21 @@ impl MetadataLog {
 
     pub(super) const fn is_open(&self) -> bool {
         self.log.is_open()
+    }
+
+    /// Returns whether the next append is taken.
+    pub(super) const fn is_appendable(&self) -> bool {
+        self.log.is_appendable()
+    }
+
+    /// Returns the epoch of the last entry, as far as the log itself says.
+    pub(super) fn latest_epoch(&self) -> Option<Epoch> {
+        self.log.latest_epoch()
+    }
+
+    /// Returns the largest known epoch at most `epoch` and where it ends.
+    pub(super) fn end_of(&self, epoch: Epoch) -> Option<(Epoch, Offset)> {
+        self.log.epoch_end(epoch)
     }
 
     pub(super) const fn start(&self) -> Offset {
@@ -177,6 +201,36 @@ impl MetadataLog {
             .map(|_| ())
     }
 
+    /// Appends a batch that a leader has assigned, as it is.
+    pub(super) fn append_fetched(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        batch: AppendBatch,
+    ) -> Result<(), AppendError> {
+        self.log
+            .append_as_is(&mut context(cx, &mut self.events), batch)
+            .map(|_| ())
+    }
+
+    /// Starts to lower the synced mark; [`Progress::Lowered`] follows.
+    pub(super) fn lower_mark(&mut self, cx: &mut RaftContext<'_>, to: Offset) {
+        self.mark.lower(cx.storage, to);
+    }
+
+    /// Removes every batch that reaches `end` or beyond; the mark must be lowered. [`Progress::Truncated`] follows.
+    pub(super) fn truncate(&mut self, cx: &mut RaftContext<'_>, end: Offset) {
+        self.flush_from = self.flush_from.min(end);
+        self.log
+            .truncate_to(&mut context(cx, &mut self.events), end);
+    }
+
+    /// Removes everything, so that the log begins at `start`; the mark must be lowered. [`Progress::Truncated`] follows.
+    pub(super) fn restart_at(&mut self, cx: &mut RaftContext<'_>, start: Offset) {
+        self.flush_from = start;
+        self.log
+            .truncate_fully_and_start_at(&mut context(cx, &mut self.events), start);
+    }
+
     /// Moves the log start to the end of a durable snapshot and removes the segments before it.
     pub(super) fn move_start(&mut self, cx: &mut RaftContext<'_>, start: Offset) {
         self.log.delete_before(
@@ -188,19 +242,44 @@ impl MetadataLog {
 
     /// Starts to read from `offset`; [`Progress::Read`] or [`Progress::ReadFailed`] follows.
     pub(super) fn read(&mut self, cx: &mut RaftContext<'_>, offset: Offset) -> Option<Progress> {
-        self.next_read += 1;
-        let request = ReadRequest {
-            offset,
-            max_bytes: READ_BYTES,
-            min_one_batch: true,
-            limit: self.log.end(),
-            id: ReadId(self.next_read),
-        };
-        match self.log.read(&mut context(cx, &mut self.events), request) {
+        let (id, outcome) = self.begin_read(cx, offset, READ_BYTES);
+        match outcome {
             ReadOutcome::Ready(slice) => self.gather(cx, slice),
-            ReadOutcome::Pending => None,
+            ReadOutcome::Pending => {
+                self.replaying = Some(id);
+                None
+            }
             ReadOutcome::Failed(error) => Some(Progress::ReadFailed(error)),
         }
+    }
+
+    /// Reads whole batches from `offset` on for a peer; [`Progress::Served`] follows an outcome that is pending.
+    pub(super) fn serve(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        offset: Offset,
+        max_bytes: u32,
+    ) -> (ReadId, ReadOutcome) {
+        self.begin_read(cx, offset, max_bytes)
+    }
+
+    fn begin_read(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        offset: Offset,
+        max_bytes: u32,
+    ) -> (ReadId, ReadOutcome) {
+        self.next_read += 1;
+        let id = ReadId(self.next_read);
+        let request = ReadRequest {
+            offset,
+            max_bytes,
+            min_one_batch: true,
+            limit: self.log.end(),
+            id,
+        };
+        let outcome = self.log.read(&mut context(cx, &mut self.events), request);
+        (id, outcome)
     }
 
     fn gather(&mut self, cx: &mut RaftContext<'_>, slice: FetchSlice) -> Option<Progress> {
@@ -273,9 +352,11 @@ impl MetadataLog {
                 }
             }
         } else if self.mark.awaits(completion.id) {
-            let path = self.mark.path().clone();
-            let fault = self.mark.on_completion(completion).err();
-            progress.extend(fault.map(|fault| Progress::Fault(path, fault)));
+            match self.mark.on_completion(cx.storage, completion) {
+                Ok(true) => progress.push(Progress::Lowered),
+                Ok(false) => {}
+                Err(fault) => progress.push(Progress::Fault(self.mark.path().clone(), fault)),
+            }
         } else if self.read.as_ref().and_then(|read| read.waiting_for) == Some(completion.id) {
             progress.extend(self.on_read(cx, completion.result));
         } else {
@@ -317,10 +398,15 @@ impl MetadataLog {
         for event in mem::take(&mut self.events) {
             match event {
                 LogEvent::Opened { .. } => progress.push(Progress::Opened),
-                LogEvent::ReadDone { result, .. } => match result {
+                LogEvent::ReadDone { id, result } if self.replaying == Some(id) => match result {
                     Ok(slice) => progress.extend(self.gather(cx, slice)),
                     Err(error) => progress.push(Progress::ReadFailed(error)),
                 },
+                LogEvent::ReadDone { id, result } => progress.push(Progress::Served(id, result)),
+                LogEvent::Truncated { .. } => {
+                    self.mark.release();
+                    progress.push(Progress::Truncated);
+                }
                 other => {
                     if let LogEvent::EpochRecorded { .. } = other {
                         self.advance_mark(cx);

@@ -2,7 +2,7 @@
 //!
 //! Epoch, leader and vote are one record in one file that is replaced as a whole, so that no crash can separate them
 //! (a vote with the wrong epoch is a second vote). The form is that of Kafka's `quorum-state`, data version 1, on one line.
-//! Behind Kafka's five fields, whose reader skips fields that it does not know, stands a checksum: a flipped digit of an
+//! Behind Kafka's five fields, whose reader skips fields that it does not know, stand a mark of founding voters and a checksum: a flipped digit of an
 //! epoch is still a number, and a damaged vote must be refused instead of believed.
 
 use std::fmt::Write as _;
@@ -26,19 +26,12 @@ pub(super) struct ElectionState {
     pub(super) leader: Option<NodeId>,
     /// The one replica that got this replica's vote in this epoch.
     pub(super) voted: Option<ReplicaKey>,
+    /// This replica has voted in the election that founds the cluster, and knows no voters from the log yet: its empty log is
+    /// no loss. An empty log without this mark may be all that is left of a copy that counted.
+    pub(super) is_founder: bool,
 }
 
 impl ElectionState {
-    /// Makes the record of a vote.
-    #[must_use]
-    pub(super) const fn with_vote(epoch: Epoch, candidate: ReplicaKey) -> Self {
-        Self {
-            epoch,
-            leader: None,
-            voted: Some(candidate),
-        }
-    }
-
     /// Writes the content of the file.
     #[must_use]
     pub(super) fn encode(&self) -> String {
@@ -50,6 +43,9 @@ impl ElectionState {
             self.leader.map_or(NOBODY, |leader| leader.0),
             self.epoch,
         );
+        if self.is_founder {
+            text.push_str(FOUNDER);
+        }
         let crc = crc32c::crc32c(text.as_bytes());
         // Writing to a string cannot fail.
         let _ = write!(text, ",\"crc32c\":{crc}}}");
@@ -78,6 +74,7 @@ impl ElectionState {
             epoch: Epoch(epoch),
             leader: node(leader)?,
             voted,
+            is_founder: rest.starts_with(FOUNDER),
         };
         if epoch < 0 || (voted.is_none() && directory != Uuid::ZERO) {
             return Err(StateFault::Value);
@@ -113,6 +110,7 @@ pub(super) enum StateFault {
 }
 
 const DATA_VERSION: i32 = 1;
+const FOUNDER: &str = ",\"foundingVoter\":true";
 const NOBODY: i32 = -1;
 
 fn node(id: i32) -> Result<Option<NodeId>, StateFault> {
@@ -147,7 +145,11 @@ mod tests {
             id: NodeId(1),
             directory: Uuid([7; 16]),
         };
-        ElectionState::with_vote(Epoch(2), candidate)
+        ElectionState {
+            epoch: Epoch(2),
+            voted: Some(candidate),
+            ..ElectionState::default()
+        }
     }
 
     #[test]
@@ -165,8 +167,13 @@ mod tests {
             epoch: Epoch(i32::MAX),
             leader: Some(NodeId(3)),
             voted: None,
+            is_founder: false,
         };
-        for state in [ElectionState::default(), voted(), follower] {
+        let founder = ElectionState {
+            is_founder: true,
+            ..voted()
+        };
+        for state in [ElectionState::default(), voted(), follower, founder] {
             assert_eq!(ElectionState::decode(state.encode().as_bytes()), Ok(state));
             let line = format!("{}\n", state.encode());
             assert_eq!(ElectionState::decode(line.as_bytes()), Ok(state));

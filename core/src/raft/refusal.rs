@@ -54,6 +54,27 @@ pub(super) enum Refusal {
     )]
     NotAVoter { node: NodeId },
 
+    #[error(
+        "node {node} with directory id {directory} is a voter of the cluster, but its metadata log is empty: what it voted \
+         and held is gone, and it must not vote again; restore the directory, or start the node with a new one"
+    )]
+    Emptied { node: NodeId, directory: Uuid },
+
+    #[error(
+        "node {node} leads the quorum of another cluster than {cluster}; check cluster.id and controller.quorum.voters"
+    )]
+    StrangeQuorum { node: NodeId, cluster: String },
+
+    #[error(
+        "the leader's log parts from this one in epoch {epoch} at offset {leader}, but everything below {committed} is \
+         committed here: committed records were lost elsewhere; keep this copy and restore the others from backups"
+    )]
+    Diverged {
+        committed: Offset,
+        leader: Offset,
+        epoch: Epoch,
+    },
+
     #[error("the metadata log belongs to another cluster: {reason}; check log.dirs and cluster.id")]
     OtherCluster { reason: String },
 

@@ -6,6 +6,7 @@ use crate::{
     batch::BatchIter,
     ids::Offset,
     storage::{ReadFile, ReadProgress, StorageFault},
+    time::Timestamp,
 };
 
 use super::{
@@ -13,11 +14,12 @@ use super::{
     config::RaftContext,
     control::ControlRecord,
     entry::{BATCH_BYTES_MAX, Content, Entry, EntryFault},
-    event::RaftEvent,
+    messages::LogPosition,
     refusal::Refusal,
     snapshot::{Snapshot, SnapshotFault, SnapshotId},
     snapshots::Kept,
     startup::Step,
+    truncate::Cut,
 };
 
 impl Raft {
@@ -75,15 +77,38 @@ impl Raft {
                 return self.next_snapshot(cx);
             }
         };
-        let log_end = self.log.end();
-        if id.end_offset > log_end {
+        if self.is_within_log(id) {
+            self.load_snapshot(cx, (id, len), snapshot)?;
+            return self.replay_from(cx, id.end_offset);
+        }
+        let is_own = snapshot.voters.len() == 1 && snapshot.voters.contains(self.local.key);
+        if is_own {
+            // Nobody else could have sent it: the log held all of it once.
             return Err(Refusal::LogShort {
-                log_end,
+                log_end: self.log.end(),
                 snapshot: id.end_offset,
             });
         }
-        self.load_snapshot(cx, (id, len), snapshot)?;
-        self.replay_from(cx, id.end_offset)
+        self.check_records(&snapshot.records)?;
+        self.note_snapshots(cx, (id, len), snapshot.last_timestamp);
+        if let Phase::Loading(loading) = &mut self.phase {
+            loading.step = Step::Replacing;
+        }
+        self.begin_cut(cx, Cut::All(id, Box::new(snapshot)));
+        Ok(())
+    }
+
+    /// Returns whether a snapshot says what the log said up to its end.
+    fn is_within_log(&self, id: SnapshotId) -> bool {
+        let same = LogPosition {
+            epoch: id.epoch,
+            end: id.end_offset,
+        };
+        let own = self.log.end_of(id.epoch);
+        // A log that was begun anew, or emptied by a snapshot, knows of no epochs before its start.
+        let is_silent = self.log.latest_epoch().is_none();
+        let agrees = own.is_some_and(|(epoch, end)| epoch == same.epoch && same.end <= end);
+        same.end <= self.log.end() && (is_silent || agrees)
     }
 
     fn load_snapshot(
@@ -93,8 +118,19 @@ impl Raft {
         snapshot: Snapshot,
     ) -> Result<(), Refusal> {
         self.check_records(&snapshot.records)?;
+        self.note_snapshots(cx, (id, len), snapshot.last_timestamp);
+        self.adopt(id, snapshot);
+        Ok(())
+    }
+
+    /// Notes which snapshots there are, the one that was read and the older ones.
+    fn note_snapshots(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        (id, len): (SnapshotId, u64),
+        timestamp: Timestamp,
+    ) {
         let log_start = self.log.start();
-        let timestamp = snapshot.last_timestamp;
         self.snapshots.found(id, Kept { len, timestamp });
         if let Phase::Loading(loading) = &mut self.phase {
             loading.epoch = id.epoch;
@@ -104,20 +140,13 @@ impl Raft {
             }
         }
         self.snapshots.remove_before(cx.storage, log_start);
-        self.voters = snapshot.voters.clone();
-        self.committed_voters = Some(snapshot.voters);
-        self.has_data = true;
-        self.high_watermark = id.end_offset;
-        self.last_committed = (id.epoch, timestamp);
-        self.events.push_back(RaftEvent::SnapshotLoaded {
-            end_offset: id.end_offset,
-            epoch: id.epoch,
-            records: snapshot.records,
-        });
-        Ok(())
     }
 
-    fn replay_from(&mut self, cx: &mut RaftContext<'_>, offset: Offset) -> Result<(), Refusal> {
+    pub(super) fn replay_from(
+        &mut self,
+        cx: &mut RaftContext<'_>,
+        offset: Offset,
+    ) -> Result<(), Refusal> {
         let end = self.log.end();
         let Phase::Loading(loading) = &mut self.phase else {
             return Ok(());
@@ -175,7 +204,7 @@ impl Raft {
     }
 
     /// Keeps an entry of the log until it is committed; its voters count from now on (KIP-853).
-    fn take_entry(&mut self, entry: Entry) -> Result<(), Refusal> {
+    pub(super) fn take_entry(&mut self, entry: Entry) -> Result<(), Refusal> {
         match &entry.content {
             Content::Data(records) => {
                 self.check_records(records)?;
@@ -194,11 +223,13 @@ impl Raft {
         Ok(())
     }
 
-    fn check_records(&self, records: &[Bytes]) -> Result<(), Refusal> {
+    pub(super) fn check_records(&self, records: &[Bytes]) -> Result<(), Refusal> {
         let check = self.config.check_record;
+        let Some(cluster_id) = &self.cluster_id else {
+            return Ok(());
+        };
         records.iter().try_for_each(|record| {
-            check(&self.config.cluster_id, record)
-                .map_err(|reason| Refusal::OtherCluster { reason })
+            check(cluster_id, record).map_err(|reason| Refusal::OtherCluster { reason })
         })
     }
 }

@@ -81,6 +81,19 @@ impl Role {
         }
     }
 
+    /// Returns whether this role gives way to a leader of its own epoch.
+    #[must_use]
+    pub(super) const fn may_follow(&self) -> bool {
+        match self {
+            Self::Unattached { .. }
+            | Self::Prospective { .. }
+            | Self::Candidate { .. }
+            | Self::Resigned
+            | Self::Observer { leader: None } => true,
+            Self::Follower { .. } | Self::Leader(_) | Self::Observer { leader: Some(_) } => false,
+        }
+    }
+
     /// Returns Kafka's name of the role.
     #[must_use]
     pub(super) const fn name(&self) -> &'static str {
@@ -100,9 +113,21 @@ impl Role {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Votes {
     granted: BTreeSet<NodeId>,
+    rejected: BTreeSet<NodeId>,
+    /// The election that founds a cluster: nobody may be missing, or a majority that lost its disks could found it anew.
+    needs_all: bool,
 }
 
 impl Votes {
+    /// Begins the count of an election that needs a majority, or everybody.
+    #[must_use]
+    pub(super) fn new(needs_all: bool) -> Self {
+        Self {
+            needs_all,
+            ..Self::default()
+        }
+    }
+
     /// Notes a granted vote. Who is no voter, or a voter with another disk, is not counted.
     pub(super) fn grant(&mut self, voters: &VoterSet, from: ReplicaKey) {
         if voters.contains(from) {
@@ -110,13 +135,41 @@ impl Votes {
         }
     }
 
-    /// Returns whether a majority of the voter set has granted its vote.
+    /// Notes a refused vote.
+    pub(super) fn reject(&mut self, from: NodeId) {
+        self.rejected.insert(from);
+    }
+
+    /// Returns whether a voter has not answered yet.
     #[must_use]
-    pub(super) fn are_majority_of(&self, voters: &VoterSet) -> bool {
+    pub(super) fn is_open(&self, voter: NodeId) -> bool {
+        !self.granted.contains(&voter) && !self.rejected.contains(&voter)
+    }
+
+    fn needed(&self, voters: &VoterSet) -> usize {
+        if self.needs_all {
+            voters.len()
+        } else {
+            voters.majority()
+        }
+    }
+
+    /// Returns whether enough of the voter set has granted its vote: a majority, or all where all are needed.
+    #[must_use]
+    pub(super) fn are_enough_of(&self, voters: &VoterSet) -> bool {
         let granted = voters
             .iter()
             .filter(|voter| self.granted.contains(&voter.id));
-        !voters.is_empty() && granted.count() >= voters.majority()
+        !voters.is_empty() && granted.count() >= self.needed(voters)
+    }
+
+    /// Returns whether so many have refused that the rest is not enough.
+    #[must_use]
+    pub(super) fn are_lost(&self, voters: &VoterSet) -> bool {
+        let left = voters
+            .iter()
+            .filter(|voter| !self.rejected.contains(&voter.id));
+        left.count() < self.needed(voters)
     }
 
     /// Returns who granted its vote, in the order of the ids.
@@ -157,15 +210,38 @@ mod tests {
         votes.grant(&set, key(1, 1));
         votes.grant(&set, key(2, 9));
         votes.grant(&set, key(7, 1));
-        assert!(!votes.are_majority_of(&set));
+        assert!(!votes.are_enough_of(&set));
         votes.grant(&set, key(3, 1));
-        assert!(votes.are_majority_of(&set));
+        assert!(votes.are_enough_of(&set));
         assert_eq!(votes.granted(), [NodeId(1), NodeId(3)]);
     }
 
     #[test]
+    fn founding_election_needs_every_vote() {
+        let set = voters(1..=3);
+        let mut votes = Votes::new(true);
+        votes.grant(&set, key(1, 1));
+        votes.grant(&set, key(3, 1));
+        assert!(!votes.are_enough_of(&set));
+        assert!(!votes.are_lost(&set));
+        assert!(votes.is_open(NodeId(2)));
+        votes.reject(NodeId(2));
+        assert!(votes.are_lost(&set));
+    }
+
+    #[test]
+    fn election_is_lost_once_no_majority_is_left() {
+        let set = voters(1..=3);
+        let mut votes = Votes::new(false);
+        votes.reject(NodeId(2));
+        assert!(!votes.are_lost(&set));
+        votes.reject(NodeId(3));
+        assert!(votes.are_lost(&set));
+    }
+
+    #[test]
     fn nobody_is_no_majority() {
-        assert!(!Votes::default().are_majority_of(&VoterSet::default()));
+        assert!(!Votes::default().are_enough_of(&VoterSet::default()));
     }
 
     #[test]
@@ -177,6 +253,7 @@ mod tests {
                 epoch: Epoch(4),
                 leader: leader.map(NodeId),
                 voted,
+                is_founder: false,
             };
             Role::at_start(&state, &set, local)
         };

@@ -152,6 +152,38 @@ impl Snapshots {
         self.writing = Some(Writing { id, kept, file });
     }
 
+    /// Starts to write a snapshot that was fetched; whatever was being written or was asked for is of no more use.
+    pub(super) fn write_fetched(
+        &mut self,
+        storage: &mut StorageQueue,
+        (id, timestamp): (SnapshotId, Timestamp),
+        content: Bytes,
+    ) {
+        let asked = Requested {
+            id,
+            timestamp,
+            voters: VoterSet::default(),
+        };
+        self.requested = None;
+        self.write(storage, &asked, content);
+    }
+
+    /// Returns whether a snapshot is being written.
+    pub(super) const fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Returns the size of a snapshot that is there.
+    pub(super) fn len_of(&self, id: SnapshotId) -> Option<u64> {
+        self.kept.get(&id).map(|kept| kept.len)
+    }
+
+    /// Forgets a request whose point lies before what was loaded instead.
+    pub(super) fn restarted(&mut self) {
+        self.requested = None;
+        self.bytes = 0;
+    }
+
     /// Returns whether a completion belongs to the writing.
     pub(super) fn awaits(&self, op: OpId) -> bool {
         self.writing

@@ -36,8 +36,10 @@ pub(super) struct Loading {
     /// Leftovers whose names must be free before they are used again.
     removing: Vec<OpId>,
     state: Option<ElectionState>,
-    /// The synced mark on disk.
-    mark: Offset,
+    /// The synced mark on disk, where there is one.
+    mark: Option<Offset>,
+    /// Whether the folder holds a segment.
+    has_segments: bool,
     /// Snapshots not tried yet, the latest last.
     pub(super) untried: Vec<(SnapshotId, u64)>,
     /// The latest snapshot that turned out to be damaged.
@@ -60,6 +62,8 @@ pub(super) enum Step {
     /// The log opens.
     Opening,
     Snapshot(SnapshotId, u64, ReadFile),
+    /// A snapshot takes the log's place: it was fetched by an incarnation that did not get to that.
+    Replacing,
     Replaying,
     Replayed,
 }
@@ -70,7 +74,8 @@ impl Loading {
             step: Step::Listing(list),
             removing: Vec::new(),
             state: None,
-            mark: 0,
+            mark: None,
+            has_segments: false,
             untried: Vec::new(),
             damaged: None,
             next: 0,
@@ -132,6 +137,7 @@ impl Raft {
             | Step::Reading { .. }
             | Step::Opening
             | Step::Snapshot(..)
+            | Step::Replacing
             | Step::Replaying
             | Step::Replayed => return Ok(Some(completion)),
         }
@@ -180,6 +186,7 @@ impl Raft {
         if let Phase::Loading(loading) = &mut self.phase {
             loading.removing = removing;
             loading.untried = snapshots_among(&entries);
+            loading.has_segments = entries.iter().any(|entry| entry.name.ends_with(SEGMENT));
             loading.step = Step::Reading { state, mark };
         }
         self.maybe_open_log(cx);
@@ -199,10 +206,19 @@ impl Raft {
             return;
         };
         loading.step = Step::Opening;
-        // The end of a snapshot is synced too, but the log's epoch table and indexes need not reach as far.
-        let synced = loading.mark.max(self.config.recovery_point);
+        // A truncation lowers the mark on disk and not the broker's checkpoint, which is written now and then, and at a clean
+        // stop. The end of a snapshot is synced too, but the log's epoch table and indexes need not reach as far.
+        let synced = match loading.mark {
+            Some(mark) if !self.config.clean => mark,
+            mark => mark.unwrap_or(0).max(self.config.recovery_point),
+        };
+        // A log that a snapshot has taken the place of begins where the snapshot ends, and has no file before its first entry.
+        let start = match loading.untried.last() {
+            Some((id, _)) if !loading.has_segments => id.end_offset,
+            Some(_) | None => 0,
+        };
         let owner = self.local.owner;
-        self.log = MetadataLog::new(&self.config, self.folder.clone(), owner, synced);
+        self.log = MetadataLog::new(&self.config, self.folder.clone(), owner, (start, synced));
         self.log.open(cx);
     }
 
@@ -333,9 +349,14 @@ impl Raft {
         self.ballot.restore(state);
         self.role = Role::at_start(&state, &self.voters, self.local.key);
         self.snapshots.started(cx.now.instant);
+        let role = self.role.clone();
+        self.enter(cx, role);
         self.maybe_elect(cx)
     }
 }
+
+/// How the name of a segment ends.
+const SEGMENT: &str = ".log";
 
 /// Finds the snapshots in a listing, the latest last.
 fn snapshots_among(entries: &[DirEntry]) -> Vec<(SnapshotId, u64)> {

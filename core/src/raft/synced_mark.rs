@@ -6,8 +6,8 @@
 //! page cache, made durable by the log's next sync, or after a second when there is none.
 //!
 //! After the death of the process the mark is the recovery point. After a power loss it lags by what was synced last, at most
-//! a second before; only there damage still looks like a torn tail. The mark is never ahead. A replica that truncates its log must
-//! first lower it durably.
+//! a second before; only there damage still looks like a torn tail. The mark is never ahead: a replica that truncates its log first
+//! lowers it durably, in both slots, and from then on it says more than the broker's checkpoint, which may be older.
 
 use bytes::Bytes;
 
@@ -43,6 +43,16 @@ pub(super) struct SyncedMark {
     /// When the last write is to be made durable.
     sync_at: Option<Instant>,
     syncing: Option<OpId>,
+    lowering: Option<Lowering>,
+    /// The log is about to be truncated: syncs that were submitted before say nothing any more.
+    is_held: bool,
+}
+
+/// A lower mark on its way to the disk.
+#[derive(Debug)]
+enum Lowering {
+    Writing(Vec<OpId>),
+    Syncing(OpId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +73,8 @@ impl SyncedMark {
             is_new: true,
             sync_at: None,
             syncing: None,
+            lowering: None,
+            is_held: false,
         }
     }
 
@@ -82,7 +94,7 @@ impl SyncedMark {
         let Handle::Open(file) = self.file else {
             return;
         };
-        if synced <= self.written {
+        if synced <= self.written || self.is_held {
             return;
         }
         self.written = synced;
@@ -95,6 +107,26 @@ impl SyncedMark {
         storage.submit(Owner::NOBODY, write);
         self.slot ^= 1;
         self.sync_at = Some(now.instant.plus_millis(SYNC_DELAY_MS));
+    }
+
+    /// Starts to lower the mark durably, and holds it there until [`SyncedMark::release`].
+    pub(super) fn lower(&mut self, storage: &mut StorageQueue, to: Offset) {
+        let (Handle::Open(file) | Handle::Opening(file, _)) = self.file else {
+            return;
+        };
+        self.is_held = true;
+        self.written = to;
+        self.sync_at = None;
+        let writes = [0, SLOT_BYTES].map(|at| {
+            let data = WriteData::from_body(encode(to));
+            storage.submit(self.owner, FileOp::Write { file, at, data })
+        });
+        self.lowering = Some(Lowering::Writing(writes.to_vec()));
+    }
+
+    /// Lets the mark follow the log again, which is truncated.
+    pub(super) const fn release(&mut self) {
+        self.is_held = false;
     }
 
     /// Adds what makes the last mark durable to a sync of the log.
@@ -138,20 +170,49 @@ impl SyncedMark {
 
     /// Returns whether a completion belongs to the mark.
     pub(super) fn awaits(&self, id: OpId) -> bool {
-        self.syncing == Some(id) || matches!(self.file, Handle::Opening(_, op) if op == id)
+        let is_lowering = match &self.lowering {
+            Some(Lowering::Writing(writes)) => writes.contains(&id),
+            Some(Lowering::Syncing(sync)) => *sync == id,
+            None => false,
+        };
+        is_lowering
+            || self.syncing == Some(id)
+            || matches!(self.file, Handle::Opening(_, op) if op == id)
     }
 
-    /// Takes a completion.
-    pub(super) fn on_completion(&mut self, completion: Completion) -> Result<(), StorageFault> {
+    /// Takes a completion; true once a lower mark is durable.
+    pub(super) fn on_completion(
+        &mut self,
+        storage: &mut StorageQueue,
+        completion: Completion,
+    ) -> Result<bool, StorageFault> {
+        completion.result?;
         if self.syncing == Some(completion.id) {
             self.syncing = None;
-            return completion.result.map(|_| ());
+            return Ok(false);
+        }
+        match &mut self.lowering {
+            Some(Lowering::Writing(writes)) if writes.contains(&completion.id) => {
+                writes.retain(|write| *write != completion.id);
+                if writes.is_empty() {
+                    // A sync covers what was complete when it was submitted.
+                    let (mut files, mut dirs) = (Vec::new(), Vec::new());
+                    self.join(&mut files, &mut dirs);
+                    let sync = storage.submit(self.owner, FileOp::Sync { files, dirs });
+                    self.lowering = Some(Lowering::Syncing(sync));
+                }
+                return Ok(false);
+            }
+            Some(Lowering::Syncing(sync)) if *sync == completion.id => {
+                self.lowering = None;
+                return Ok(true);
+            }
+            Some(Lowering::Writing(_) | Lowering::Syncing(_)) | None => {}
         }
         if let Handle::Opening(file, _) = self.file {
             self.file = Handle::Open(file);
-            return completion.result.map(|_| ());
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Returns the file.
@@ -167,8 +228,8 @@ fn encode(synced: Offset) -> Bytes {
     Bytes::from([offset.as_slice(), &crc].concat())
 }
 
-/// Reads the file: the higher of the slots that are whole, 0 without any.
-pub(super) fn decode(content: &[u8]) -> Offset {
+/// Reads the file: the higher of the slots that are whole.
+pub(super) fn decode(content: &[u8]) -> Option<Offset> {
     let slot_bytes = usize::try_from(SLOT_BYTES).unwrap_or(usize::MAX);
     content
         .chunks(slot_bytes)
@@ -177,7 +238,7 @@ pub(super) fn decode(content: &[u8]) -> Offset {
             let crc = u32::from_be_bytes(*rest.first_chunk()?);
             (crc32c::crc32c(offset) == crc).then(|| Offset::from_be_bytes(*offset))
         })
-        .fold(0, Offset::max)
+        .max()
 }
 
 #[cfg(test)]
@@ -193,11 +254,11 @@ mod tests {
 
     #[test]
     fn higher_of_the_whole_slots_counts() {
-        assert_eq!(decode(&file(4, 7)), 7);
-        assert_eq!(decode(&file(9, 7)), 9);
-        assert_eq!(decode(&encode(5)), 5);
-        assert_eq!(decode(&[]), 0);
-        assert_eq!(decode(&[0; 1024]), 0);
+        assert_eq!(decode(&file(4, 7)), Some(7));
+        assert_eq!(decode(&file(9, 7)), Some(9));
+        assert_eq!(decode(&encode(5)), Some(5));
+        assert_eq!(decode(&[]), None);
+        assert_eq!(decode(&[0; 1024]), None);
     }
 
     #[test]
@@ -208,7 +269,7 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] ^= flip;
                 let expected = if (512..524).contains(&at) { 4 } else { 7 };
-                assert_eq!(decode(&bad), expected, "byte {at} ^ {flip}");
+                assert_eq!(decode(&bad), Some(expected), "byte {at} ^ {flip}");
             }
         }
     }

@@ -44,6 +44,15 @@ pub struct Voter {
 }
 
 impl Voter {
+    /// Returns the replica that is this voter; its directory is zero where unknown.
+    #[must_use]
+    pub fn key(&self) -> ReplicaKey {
+        ReplicaKey {
+            id: self.id,
+            directory: self.directory.unwrap_or(Uuid::ZERO),
+        }
+    }
+
     /// Returns whether `replica` is this voter and not only the same node with another disk.
     #[must_use]
     pub fn is(&self, replica: ReplicaKey) -> bool {

@@ -163,7 +163,7 @@ fn log_of_another_cluster_is_refused_by_name_before_any_vote() {
     let path = format!("{FOLDER}/quorum-state");
     let before = world.disk.durable_content(&path).map(<[u8]>::to_vec);
     let mut other = config();
-    other.cluster_id = "other-cluster".into();
+    other.cluster_id = Some("other-cluster".into());
     let message = world.start_refused(other);
     assert!(message.contains("another cluster"), "{message}");
     assert_eq!(world.disk.durable_content(&path), before.as_deref());

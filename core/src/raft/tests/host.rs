@@ -343,6 +343,8 @@ impl Host {
                     .write_snapshot(&mut context(world, &mut self.storage), *at, state);
             }
             RaftEvent::Fatal { message } => self.fatal = Some(message.clone()),
+            RaftEvent::LostLeadership { .. } | RaftEvent::LeaderChanged { .. } => {}
+            RaftEvent::Warning { message } => panic!("{message}"),
             RaftEvent::Closed | RaftEvent::Notice(_) => {}
         }
     }
