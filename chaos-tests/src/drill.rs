@@ -1,5 +1,7 @@
 //! The drill: bugs that real logs had are planted one at a time, and the swarm, not told which, must find each.
 
+use std::{collections::BTreeMap, fmt};
+
 use seedlog_core::planted::{Planted, PlantedSet};
 use seedlog_sim::{broker::today, report::Report};
 
@@ -12,7 +14,7 @@ pub struct Drill {
     pub bug: Planted,
     /// The checkers that may be the first to find it, by the bug catalogue.
     pub checkers: &'static [&'static str],
-    /// Seeds of the swarm that are known to find it; none yet for B45 and B47.
+    /// Seeds of the swarm that are known to find it.
     pub seeds: &'static [u64],
 }
 
@@ -62,19 +64,68 @@ pub fn run(seed: u64, bug: Option<Planted>) -> Report {
     swarm::scenario(seed, planted).run_watched(seed, &today(), &seeds::watch())
 }
 
-/// Lets the swarm look for a bug; returns the report of the lowest seed that finds it.
+/// What the swarm finds of a bug.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// The drill.
+    pub drill: &'static Drill,
+    /// How many seeds were run.
+    pub seeds: u64,
+    /// The seeds that find the bug, and the checker that found it first in each.
+    pub found: BTreeMap<u64, &'static str>,
+}
+
+/// Lets the swarm look for a bug with the first seeds.
 #[must_use]
-pub fn hunt(bug: Planted, seeds: std::ops::Range<u64>, jobs: usize) -> Option<Report> {
-    let mut found: Option<Report> = None;
-    let make = |seed| run(seed, Some(bug));
-    sweep::run(seeds, jobs, make, |report, _| {
-        let lower = found.as_ref().is_none_or(|found| report.seed < found.seed);
-        if !report.is_ok() && lower {
-            found = Some(report.clone());
+pub fn survey(drill: &'static Drill, seeds: u64, jobs: usize) -> Survey {
+    let mut found = BTreeMap::new();
+    let make = |seed| run(seed, Some(drill.bug));
+    sweep::run(0..seeds, jobs, make, |report, _| {
+        if let Some(checker) = report.failed_checker() {
+            found.insert(report.seed, checker);
         }
-        found.is_none()
+        true
     });
-    found
+    Survey {
+        drill,
+        seeds,
+        found,
+    }
+}
+
+impl Survey {
+    /// Whether the bug was found, each time first by a checker that the catalogue names.
+    #[must_use]
+    pub fn is_found_as_named(&self) -> bool {
+        let named = |checker| self.drill.checkers.contains(checker);
+        !self.found.is_empty() && self.found.values().all(named)
+    }
+
+    /// Returns how often each checker was the first.
+    #[must_use]
+    pub fn by_checker(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for checker in self.found.values() {
+            *counts.entry(*checker).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl fmt::Display for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.drill.bug.id();
+        let Some((first, _)) = self.found.first_key_value() else {
+            return write!(f, "{id} | not found | 0 |");
+        };
+        write!(f, "{id} | {first} | {} |", self.found.len())?;
+        for (checker, count) in self.by_checker() {
+            let named = self.drill.checkers.contains(&checker);
+            let note = if named { "" } else { " (not named)" };
+            write!(f, " {checker} {count}{note}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Finds a bug by its catalogue id.

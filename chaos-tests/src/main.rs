@@ -1,7 +1,9 @@
 //! The `chaos` command: hunt for failures, replay, shrink and explain them, and drill with planted bugs.
 
 use std::{
+    error::Error,
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -16,7 +18,7 @@ use seedlog_chaos_tests::{
     sweep::{self, Sweep},
 };
 use seedlog_core::planted::Planted;
-use seedlog_sim::run::Watch;
+use seedlog_sim::{nemesis::KINDS, report::Report, run::Watch};
 
 #[derive(Debug, Parser)]
 #[command(name = "chaos", about = "Hunts for failures in simulated clusters")]
@@ -29,6 +31,8 @@ struct Arguments {
 enum Command {
     /// Run seeds of the swarm until time or seeds run out; stop at the first failure.
     Hunt(Hunt),
+    /// Run many seeds, count what they did, and fail if one fails, one is idle, or a kind of fault never took effect.
+    Sweep(SweepArguments),
     /// Replay a seed or a capsule and print its report.
     Repro {
         /// A seed, decimal or 0x…, or the path of a capsule.
@@ -52,8 +56,8 @@ enum Command {
     },
     /// Plant each bug in turn and let the swarm, not told which, look for it.
     Drill {
-        /// Give up on a bug after so many seeds.
-        #[arg(long, default_value_t = 500)]
+        /// How many seeds.
+        #[arg(long, default_value_t = 100)]
         seeds: u64,
         /// Threads.
         #[arg(long)]
@@ -86,11 +90,28 @@ struct Hunt {
     out: PathBuf,
 }
 
-type Outcome = Result<bool, Box<dyn std::error::Error>>;
+#[derive(Debug, clap::Args)]
+struct SweepArguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value = "0")]
+    from: String,
+    /// Threads.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Where capsules of failures go.
+    #[arg(long, default_value = "target/chaos")]
+    out: PathBuf,
+}
+
+type Outcome = Result<bool, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Hunt(hunt) => run_hunt(&hunt),
+        Command::Sweep(arguments) => run_sweep(&arguments),
         Command::Repro { what, planted } => repro(&what, planted.as_deref()),
         Command::Shrink { file } => run_shrink(&file),
         Command::Explain { file, lines } => explain(&file, lines),
@@ -116,63 +137,95 @@ fn planted(id: Option<&str>) -> Result<Option<Planted>, String> {
 }
 
 fn run_hunt(hunt: &Hunt) -> Outcome {
-    let bug = planted(hunt.planted.as_deref())?;
     let first = seeds::parse(&hunt.from).ok_or("--from is no seed")?;
     let count = match (hunt.seeds, hunt.minutes) {
         (Some(seeds), _) => seeds,
         (None, Some(_)) => u64::MAX - first,
         (None, None) => return Err("say how long: --minutes or --seeds".into()),
     };
-    let began = Instant::now();
     let end = hunt
         .minutes
-        .map(|minutes| began + Duration::from_secs(60 * minutes));
-    let mut sweep = Sweep::default();
-    let mut told = began;
-    let mut trouble = None;
-    let make = |seed| drill::run(seed, bug);
-    sweep::run(
-        first..first + count,
-        cores(hunt.jobs),
-        make,
-        |report, took| {
+        .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let job = Job {
+        seeds: first..first.saturating_add(count),
+        jobs: cores(hunt.jobs),
+        bug: planted(hunt.planted.as_deref())?,
+        out: &hunt.out,
+    };
+    let sweep = job.run(|report| {
+        let in_time = end.is_none_or(|end| Instant::now() < end);
+        in_time && (report.is_ok() || hunt.keep_going)
+    })?;
+    println!("{sweep}");
+    Ok(sweep.failed.is_empty())
+}
+
+fn run_sweep(arguments: &SweepArguments) -> Outcome {
+    let first = seeds::parse(&arguments.from).ok_or("--from is no seed")?;
+    let job = Job {
+        seeds: first..first.saturating_add(arguments.seeds),
+        jobs: cores(arguments.jobs),
+        bug: None,
+        out: &arguments.out,
+    };
+    let sweep = job.run(|_| true)?;
+    println!("{sweep}");
+    let missing = sweep.missing(KINDS);
+    for kind in &missing {
+        println!("never took effect: {kind}");
+    }
+    Ok(sweep.failed.is_empty() && sweep.idle.is_empty() && missing.is_empty())
+}
+
+/// Seeds to run, and what to do about failures.
+struct Job<'a> {
+    seeds: Range<u64>,
+    jobs: usize,
+    bug: Option<Planted>,
+    out: &'a Path,
+}
+
+impl Job<'_> {
+    /// Runs the seeds for as long as `go_on` says; writes a capsule for each failure.
+    fn run(&self, go_on: impl Fn(&Report) -> bool) -> Result<Sweep, Box<dyn Error>> {
+        let began = Instant::now();
+        let (mut sweep, mut told, mut trouble) = (Sweep::default(), began, None);
+        let make = |seed| drill::run(seed, self.bug);
+        sweep::run(self.seeds.clone(), self.jobs, make, |report, took| {
             sweep.add(report, took);
             if told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();
-                let (done, failed) = (sweep.seeds, sweep.failed.len());
-                eprintln!(
-                    "{:>6}s {done} seeds, {failed} failed",
-                    began.elapsed().as_secs()
-                );
+                let (runs, idle, failed) = (sweep.runs(), sweep.idle.len(), sweep.failed.len());
+                let seconds = began.elapsed().as_secs();
+                eprintln!("{seconds:>6}s {runs} runs, {idle} idle, {failed} failed");
             }
             if !report.is_ok() {
                 println!("{report}");
-                let mut capsule = Capsule::of(report.seed, bug);
-                capsule.fails = fingerprint(report);
-                let path = hunt.out.join(format!("{:#x}.plan", report.seed));
-                let written = fs::create_dir_all(&hunt.out)
-                    .and_then(|()| fs::write(&path, capsule.to_string()));
-                match written {
-                    Ok(()) => println!("capsule: {}", path.display()),
+                match self.write_capsule(report) {
+                    Ok(path) => println!("capsule: {}", path.display()),
                     Err(error) => trouble = Some(error),
                 }
             }
-            let in_time = end.is_none_or(|end| Instant::now() < end);
-            in_time && (report.is_ok() || hunt.keep_going)
-        },
-    );
-    println!("{sweep}");
-    println!("wall time: {:.1} s", began.elapsed().as_secs_f64());
-    for (seed, checker) in &sweep.failed {
-        println!("failed: {seed:#x} {checker}");
+            go_on(report)
+        });
+        println!("wall time: {:.1} s", began.elapsed().as_secs_f64());
+        match trouble {
+            Some(error) => Err(error.into()),
+            None => Ok(sweep),
+        }
     }
-    match trouble {
-        Some(error) => Err(error.into()),
-        None => Ok(sweep.failed.is_empty()),
+
+    fn write_capsule(&self, report: &Report) -> std::io::Result<PathBuf> {
+        let mut capsule = Capsule::of(report.seed, self.bug);
+        capsule.fails = fingerprint(report);
+        let path = self.out.join(format!("{:#x}.plan", report.seed));
+        fs::create_dir_all(self.out)?;
+        fs::write(&path, capsule.to_string())?;
+        Ok(path)
     }
 }
 
-fn load(file: &Path) -> Result<Capsule, Box<dyn std::error::Error>> {
+fn load(file: &Path) -> Result<Capsule, Box<dyn Error>> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(Capsule::from_text(&text)?)
 }
@@ -221,33 +274,25 @@ fn explain(file: &Path, lines: usize) -> Outcome {
 }
 
 fn run_drill(seeds: u64, jobs: Option<usize>) -> Outcome {
-    println!("bug  seeds needed  found first by   the same seeds without it");
-    let mut all = true;
+    let jobs = cores(jobs);
+    let mut sound = Sweep::default();
+    let make = |seed| drill::run(seed, None);
+    sweep::run(0..seeds, jobs, make, |report, took| {
+        sound.add(report, took);
+        true
+    });
+    println!(
+        "without a bug, seeds 0..{seeds}: {} failed",
+        sound.failed.len()
+    );
+    println!(
+        "bug | first seed that finds it | seeds of {seeds} that find it | first checker, how often"
+    );
+    let mut all = sound.failed.is_empty();
     for drill in DRILLS {
-        let id = drill.bug.id();
-        let Some(found) = drill::hunt(drill.bug, 0..seeds, cores(jobs)) else {
-            println!("{id}  not found in {seeds}");
-            all = false;
-            continue;
-        };
-        let checker = found.failed_checker().unwrap_or_default();
-        let mut sweep = Sweep::default();
-        let sound = |seed| drill::run(seed, None);
-        sweep::run(0..found.seed + 1, cores(jobs), sound, |report, took| {
-            sweep.add(report, took);
-            true
-        });
-        let failed = sweep.failed.len();
-        all &= drill.checkers.contains(&checker) && failed == 0;
-        let named = if drill.checkers.contains(&checker) {
-            ""
-        } else {
-            " (not named in the catalogue)"
-        };
-        println!(
-            "{id}  {:>12}  {checker:<16} {failed} failed{named}",
-            found.seed + 1
-        );
+        let survey = drill::survey(drill, seeds, jobs);
+        println!("{survey}");
+        all &= survey.is_found_as_named();
     }
     Ok(all)
 }

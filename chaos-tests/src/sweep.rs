@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seedlog_sim::{cluster::FaultTally, report::Report};
+use seedlog_sim::{
+    cluster::{CONSEQUENCES, FaultTally},
+    report::Report,
+};
 
 /// A run is idle below so much simulated time, so many acknowledged writes or so many effective faults: it proves little.
 pub const BUSY: Busy = Busy {
@@ -20,43 +23,79 @@ pub const BUSY: Busy = Busy {
     faults: 10,
 };
 
-/// What a run must have done to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     /// Simulated time.
     pub simulated: Duration,
     /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Faults that took effect.
+    /// Faults that took effect; what follows from another fault is not counted.
     pub faults: u64,
 }
 
 impl Busy {
-    /// Whether a run did enough. One that failed did, whatever it got to before.
+    /// Reads it from a report.
     #[must_use]
-    pub fn is_met_by(&self, report: &Report) -> bool {
-        !report.is_ok()
-            || (report.simulated >= self.simulated
-                && report.tally.acknowledged >= self.acknowledged
-                && report.tally.effective_faults() >= self.faults)
+    pub fn of(report: &Report) -> Self {
+        Self {
+            simulated: report.simulated,
+            acknowledged: report.tally.acknowledged,
+            faults: report.tally.effective_faults(),
+        }
+    }
+
+    /// Whether it is at least `least` in each respect.
+    #[must_use]
+    pub fn reaches(&self, least: &Self) -> bool {
+        self.simulated >= least.simulated
+            && self.acknowledged >= least.acknowledged
+            && self.faults >= least.faults
+    }
+
+    /// Picks a value in each respect, apart from each other.
+    fn each(runs: &[Self], pick: impl Fn(usize) -> usize) -> Self {
+        Self {
+            simulated: nth(runs.iter().map(|run| run.simulated), &pick),
+            acknowledged: nth(runs.iter().map(|run| run.acknowledged), &pick),
+            faults: nth(runs.iter().map(|run| run.faults), &pick),
+        }
     }
 }
 
-/// What a sweep over seeds gave.
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.1} simulated seconds, {} acknowledged writes, {} effective faults",
+            self.simulated.as_secs_f64(),
+            self.acknowledged,
+            self.faults
+        )
+    }
+}
+
+fn nth<T: Ord + Default>(values: impl Iterator<Item = T>, pick: impl Fn(usize) -> usize) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    let at = pick(values.len());
+    values.into_iter().nth(at).unwrap_or_default()
+}
+
+/// What a sweep over seeds gave. A run that failed counts among the failed ones, one that did too little among the idle ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Seeds whose run counts.
-    pub seeds: u64,
-    /// Seeds whose run was idle.
-    pub idle: Vec<u64>,
+    /// Runs that did enough and in which no checker failed.
+    pub counted: Vec<Busy>,
+    /// Seeds whose run was idle, and what it did.
+    pub idle: Vec<(u64, Busy)>,
     /// Seeds whose run failed, and the checker that failed first.
     pub failed: Vec<(u64, &'static str)>,
-    acknowledged: Vec<u64>,
-    faults: Vec<u64>,
-    simulated: Vec<Duration>,
     kinds: BTreeMap<&'static str, FaultTally>,
     events: BTreeMap<&'static str, u64>,
+    allowed: BTreeMap<&'static str, u64>,
     steps: u64,
+    simulated: Duration,
     busy: Duration,
 }
 
@@ -65,17 +104,17 @@ impl Sweep {
     pub fn add(&mut self, report: &Report, took: Duration) {
         self.busy += took;
         self.steps += report.steps;
+        self.simulated += report.simulated;
+        let done = Busy::of(report);
         if let Some(checker) = report.failed_checker() {
             self.failed.push((report.seed, checker));
-        }
-        if !BUSY.is_met_by(report) {
-            self.idle.push(report.seed);
             return;
         }
-        self.seeds += 1;
-        self.acknowledged.push(report.tally.acknowledged);
-        self.faults.push(report.tally.effective_faults());
-        self.simulated.push(report.simulated);
+        if !done.reaches(&BUSY) {
+            self.idle.push((report.seed, done));
+            return;
+        }
+        self.counted.push(done);
         for (kind, tally) in &report.tally.faults {
             let sum = self.kinds.entry(kind).or_default();
             sum.fired += tally.fired;
@@ -85,6 +124,15 @@ impl Sweep {
         for (name, count) in &report.tally.events {
             *self.events.entry(name).or_default() += count;
         }
+        for (what, count) in &report.findings.allowed {
+            *self.allowed.entry(what).or_default() += count;
+        }
+    }
+
+    /// Returns how many runs there were.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.counted.len() + self.idle.len() + self.failed.len()
     }
 
     /// Returns how often a kind of fault took effect.
@@ -93,59 +141,70 @@ impl Sweep {
         self.kinds.get(kind).map_or(0, |tally| tally.effective)
     }
 
-    /// Returns the medians of simulated time, acknowledged writes and effective faults.
+    /// Returns the kinds of faults among `kinds` that never took effect.
+    #[must_use]
+    pub fn missing<'a>(&self, kinds: &[&'a str]) -> Vec<&'a str> {
+        let never = |kind: &&&str| self.effective(kind) == 0;
+        kinds.iter().filter(never).copied().collect()
+    }
+
+    /// Returns the medians of the runs that count.
     #[must_use]
     pub fn medians(&self) -> Busy {
-        Busy {
-            simulated: median(&self.simulated),
-            acknowledged: median(&self.acknowledged),
-            faults: median(&self.faults),
-        }
+        Busy::each(&self.counted, |count| count / 2)
     }
-}
 
-fn median<T: Copy + Ord + Default>(values: &[T]) -> T {
-    let mut values = values.to_vec();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
+    /// Returns the least of each in the runs that count.
+    #[must_use]
+    pub fn least(&self) -> Busy {
+        Busy::each(&self.counted, |_| 0)
+    }
 }
 
 impl fmt::Display for Sweep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let median = self.medians();
-        let total: Duration = self.simulated.iter().sum();
         let busy = self.busy.as_secs_f64().max(f64::MIN_POSITIVE);
         writeln!(
             f,
-            "{} seeds, {} failed, {} idle and not counted",
-            self.seeds,
-            self.failed.len(),
-            self.idle.len()
+            "{} runs: {} count, {} idle, {} failed",
+            self.runs(),
+            self.counted.len(),
+            self.idle.len(),
+            self.failed.len()
         )?;
+        writeln!(f, "medians: {}", self.medians())?;
+        writeln!(f, "least:   {}", self.least())?;
         writeln!(
             f,
-            "medians: {:.1} simulated seconds, {} acknowledged writes, {} effective faults",
-            median.simulated.as_secs_f64(),
-            median.acknowledged,
-            median.faults
-        )?;
-        writeln!(
-            f,
-            "speed: {:.0} simulated seconds a second of one core, {:.0} events a second and core",
-            total.as_secs_f64() / busy,
+            "speed: {:.0} simulated seconds and {:.0} events a second of one core",
+            self.simulated.as_secs_f64() / busy,
             self.steps as f64 / busy
         )?;
         writeln!(f, "faults: kind, moment came, took effect, refused")?;
         for (kind, tally) in &self.kinds {
+            let beside = if CONSEQUENCES.contains(kind) {
+                "  part of another"
+            } else {
+                ""
+            };
             writeln!(
                 f,
-                "  {kind:<16} {:>8} {:>8} {:>6}",
+                "  {kind:<14} {:>8} {:>8} {:>8}{beside}",
                 tally.fired, tally.effective, tally.refused
             )?;
         }
         write!(f, "brokers said:")?;
         for (name, count) in &self.events {
             write!(f, " {name} {count}")?;
+        }
+        for (what, count) in &self.allowed {
+            write!(f, "\nallowed: {what}, {count} times")?;
+        }
+        for (seed, done) in &self.idle {
+            write!(f, "\nidle: {seed:#x}, {done}")?;
+        }
+        for (seed, checker) in &self.failed {
+            write!(f, "\nfailed: {seed:#x} {checker}")?;
         }
         Ok(())
     }
@@ -191,9 +250,45 @@ pub fn run(
 mod tests {
     use super::*;
 
+    fn did(seconds: u64, acknowledged: u64, faults: u64) -> Busy {
+        Busy {
+            simulated: Duration::from_secs(seconds),
+            acknowledged,
+            faults,
+        }
+    }
+
     #[test]
-    fn median_is_the_middle_value() {
-        assert_eq!(median(&[9, 1, 5]), 5);
-        assert_eq!(median::<u64>(&[]), 0);
+    fn run_is_idle_that_falls_short_in_one_respect() {
+        assert!(did(60, 500, 10).reaches(&BUSY));
+        for idle in [did(59, 900, 30), did(90, 499, 30), did(90, 900, 9)] {
+            assert!(!idle.reaches(&BUSY), "{idle}");
+        }
+    }
+
+    #[test]
+    fn median_and_least_are_taken_in_each_respect() {
+        let sweep = Sweep {
+            counted: vec![did(60, 900, 12), did(61, 500, 30), did(70, 600, 10)],
+            ..Sweep::default()
+        };
+        assert_eq!(sweep.medians(), did(61, 600, 12));
+        assert_eq!(sweep.least(), did(60, 500, 10));
+        assert_eq!(Sweep::default().medians(), Busy::default());
+    }
+
+    #[test]
+    fn kind_that_never_took_effect_is_missing() {
+        let mut sweep = Sweep::default();
+        let happened = FaultTally {
+            effective: 1,
+            ..FaultTally::default()
+        };
+        sweep.kinds.insert("crash", happened);
+        sweep.kinds.insert("pause", FaultTally::default());
+        assert_eq!(
+            sweep.missing(&["crash", "pause", "wipe"]),
+            ["pause", "wipe"]
+        );
     }
 }

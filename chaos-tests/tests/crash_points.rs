@@ -73,6 +73,23 @@ fn kill_at_every_storage_operation_of_a_roll_is_survived() {
     }
 }
 
+/// An orderly stop may be asked for between any two operations, while a log opens, rolls or writes: it ends, and the next start
+/// finds everything.
+#[test]
+fn clean_stop_at_every_storage_operation_is_orderly() {
+    let stop = |down_ms| Fault::CleanStop { node: 0, down_ms };
+    for nth in 1..80 {
+        let scenario = scenario("clean_stop_at_every_storage_operation_is_orderly")
+            .fault_at(100, stop(5))
+            .fault(at(nth, Moment::Before), stop(1));
+        for seed in seeds(1) {
+            let report = scenario.run(seed ^ nth, &today());
+            report.assert_ok();
+            assert!(report.tally.events["ready"] > 2, "{report}");
+        }
+    }
+}
+
 /// Recovery may itself die at any operation, again and again: the next one starts from what is there.
 #[test]
 fn power_loss_at_every_storage_operation_of_a_recovery_is_survived() {

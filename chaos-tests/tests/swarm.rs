@@ -1,9 +1,6 @@
 //! The random swarm: each seed draws which topics, sizes, clients and faults exist at all.
 
-use seedlog_chaos_tests::{
-    drill, seeds,
-    sweep::{BUSY, Sweep},
-};
+use seedlog_chaos_tests::{drill, seeds, sweep::Sweep};
 
 /// Every promise of every checker, whatever happens to one broker within the fault budget; damaged logs beyond it are reported
 /// and never silently cut. Runs that did too little do not count, and the runs that do reach every usual kind of fault.
@@ -21,14 +18,7 @@ fn swarm_holds_every_promise() {
     if seeds.len() < 20 {
         return;
     }
-    assert!(
-        sweep.idle.len() * 4 <= seeds.len(),
-        "too many idle runs: {sweep}"
-    );
-    let medians = sweep.medians();
-    assert!(medians.simulated >= BUSY.simulated, "{sweep}");
-    assert!(medians.acknowledged >= BUSY.acknowledged, "{sweep}");
-    assert!(medians.faults >= BUSY.faults, "{sweep}");
+    assert!(sweep.idle.is_empty(), "{sweep}");
     for kind in [
         "crash",
         "power-loss",

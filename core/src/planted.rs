@@ -33,7 +33,7 @@ pub enum Planted {
     B43,
     /// A new file or a rename is relied on before its folder is synced.
     B44,
-    /// The clean-shutdown marker survives a later change of a segment.
+    /// The clean-shutdown marker survives a later change of a segment and is trusted at every start.
     B45,
     /// Recovery moves the recovery point over bytes that it never synced.
     B46,

@@ -102,6 +102,8 @@ pub struct Ghost {
     phase: Phase,
     phase_since: SimTime,
     beyond: BTreeSet<usize>,
+    /// What failed syncs took from the page cache under a process that still runs: each place and the lowest offset.
+    taken: BTreeMap<usize, Vec<(Place, i64)>>,
 }
 
 impl Ghost {
@@ -120,6 +122,7 @@ impl Ghost {
             phase: Phase::SetUp,
             phase_since: SimTime::START,
             beyond: BTreeSet::new(),
+            taken: BTreeMap::new(),
         }
     }
 
@@ -361,16 +364,13 @@ impl Ghost {
 
     fn node(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
         match change {
-            NodeChange::LostPower { before, .. } | NodeChange::LostDirty { before } => {
-                let after = view(&self.places, disk);
-                for (place, marks) in *before {
-                    let left = after.get(place).map_or(&[][..], Vec::as_slice);
-                    let left: BTreeSet<u64> = left.iter().map(|mark| mark.digest).collect();
-                    let lost = marks.iter().find(|mark| !left.contains(&mark.digest));
-                    if let Some(lost) = lost {
-                        self.known[place.0].lost.push((at, lost.base));
-                    }
-                }
+            NodeChange::LostPower { before, .. } => {
+                self.lose(at, before, disk);
+                self.taken.remove(&node);
+            }
+            NodeChange::LostDirty { before } => {
+                let lost = self.lose(at, before, disk);
+                self.taken.entry(node).or_default().extend(lost);
             }
             NodeChange::Damaged(done) => {
                 let folder = done.path.split('/').next().unwrap_or_default();
@@ -393,13 +393,34 @@ impl Ghost {
                     }
                 }
             }
-            NodeChange::Ready
-            | NodeChange::Crashed
-            | NodeChange::StopAsked
+            // Until it hears of the failed sync a process writes on behind the hole that it left, and so does what it writes
+            // go: the loss reaches to the end of that process.
+            NodeChange::Crashed
             | NodeChange::Stopped
             | NodeChange::StopOverdue
             | NodeChange::GaveUp(_)
-            | NodeChange::Panicked(_) => {}
+            | NodeChange::Panicked(_) => {
+                for (place, from) in self.taken.remove(&node).unwrap_or_default() {
+                    self.known[place.0].lost.push((at, from));
+                }
+            }
+            NodeChange::Ready | NodeChange::StopAsked => {}
         }
+    }
+
+    /// Notes what is gone from the disk that was there before; returns each place and its lowest lost offset.
+    fn lose(&mut self, at: SimTime, before: &LogView, disk: &Disk) -> Vec<(Place, i64)> {
+        let after = view(&self.places, disk);
+        let mut all = Vec::new();
+        for (place, marks) in before {
+            let left = after.get(place).map_or(&[][..], Vec::as_slice);
+            let left: BTreeSet<u64> = left.iter().map(|mark| mark.digest).collect();
+            let lost = marks.iter().find(|mark| !left.contains(&mark.digest));
+            if let Some(lost) = lost {
+                self.known[place.0].lost.push((at, lost.base));
+                all.push((*place, lost.base));
+            }
+        }
+        all
     }
 }

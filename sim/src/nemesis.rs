@@ -51,6 +51,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it takes effect at any moment: it waits for no operation of the broker.
+    const fn is_sure(self) -> bool {
+        matches!(
+            self,
+            Self::Crash
+                | Self::PowerLoss
+                | Self::Pause
+                | Self::CleanStop
+                | Self::IndexDamage
+                | Self::Clock
+                | Self::Link
+        )
+    }
+
     /// All kinds.
     pub const ALL: &'static [Self] = &[
         Self::Crash,
@@ -69,6 +83,36 @@ impl Kind {
         Self::Link,
     ];
 }
+
+/// All kinds of faults within the budget and what follows from them, by the names under which they are counted.
+pub const KINDS: &[&str] = &[
+    "crash",
+    "crash-at-op",
+    "power-loss",
+    "unsynced-loss",
+    "entry-lost",
+    "torn-write",
+    "pause",
+    "clean-stop",
+    "failed-sync",
+    "write-error",
+    "read-error",
+    "disk-stall",
+    "disk-full",
+    "bit-flip",
+    "file-cut",
+    "file-zeroed",
+    "file-lost",
+    "clock-jump",
+    "clock-drift",
+    "clock-strobe",
+    "clock-stall",
+    "link-reset",
+    "half-open",
+    "link-refused",
+    "link-hang",
+    "link-slow",
+];
 
 /// Draws fault plans.
 #[derive(Clone, Debug)]
@@ -99,6 +143,23 @@ impl Nemesis {
             self.add(kind, node, at, stream, &mut plan);
         }
         plan
+    }
+
+    /// Adds faults that wait for nothing, over the whole time: what waits for a moment that never comes is no test.
+    fn add_sure(&self, stream: &mut Stream, plan: &mut Plan) {
+        let kinds = self.kinds.iter().copied().filter(|kind| kind.is_sure());
+        let kinds: Vec<Kind> = kinds.collect();
+        if kinds.is_empty() {
+            return;
+        }
+        let part = self.lasting_ms / SURE_FAULTS;
+        for number in 0..SURE_FAULTS {
+            let kind = *stream.pick(&kinds);
+            let what = fault(kind, stream.index(self.nodes), stream);
+            let at = number * part + stream.within(1..=part.max(1));
+            let when = Trigger::At(at);
+            plan.faults.push(PlannedFault { when, what });
+        }
     }
 
     fn add(&self, kind: Kind, node: usize, at: u64, stream: &mut Stream, plan: &mut Plan) {
@@ -138,6 +199,9 @@ impl Nemesis {
     }
 }
 
+/// How many faults a plan has that wait for nothing.
+const SURE_FAULTS: u64 = 15;
+
 /// Draws a whole swarm scenario: topics, sizes, clients, surroundings and plan.
 #[must_use]
 pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
@@ -168,18 +232,17 @@ pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
         .copied()
         .filter(|_| stream.permille(350))
         .collect();
-    let kinds = if kinds.len() < 2 {
-        vec![Kind::PowerLoss, Kind::Crash]
-    } else {
-        kinds
-    };
-    let nemesis = Nemesis {
+    let mut nemesis = Nemesis {
         nodes: 1,
         lasting_ms,
         faults: (20, 50),
         kinds,
     };
-    let plan = nemesis.draw(stream);
+    if !nemesis.kinds.iter().any(|kind| kind.is_sure()) {
+        nemesis.kinds.extend([Kind::PowerLoss, Kind::Crash]);
+    }
+    let mut plan = nemesis.draw(stream);
+    nemesis.add_sure(stream, &mut plan);
     scenario.plan(plan)
 }
 

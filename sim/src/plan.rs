@@ -346,12 +346,7 @@ impl Fault {
             Self::Pause { .. } => "pause",
             Self::CleanStop { .. } => "clean-stop",
             Self::Wipe { .. } => "wipe",
-            Self::Damage { damage, .. } => match damage {
-                Damage::FlipBit => "bit-flip",
-                Damage::Cut => "file-cut",
-                Damage::Zero => "file-zeroed",
-                Damage::Remove => "file-lost",
-            },
+            Self::Damage { damage, .. } => damage.kind(),
             Self::Disk { fault, .. } => match fault {
                 PlannedDiskFault::FailSync { .. } => "failed-sync",
                 PlannedDiskFault::FailWrite { .. } => "write-error",

@@ -179,6 +179,7 @@ fn profile(producers: &Producers, targets: &[Target]) -> ProducerProfile {
         pause_ms: producers.pause_ms,
         in_flight: producers.in_flight,
         request_timeout_ms: 3_000,
+        delivery_timeout_ms: 20_000,
         retries: producers.retries && producers.acks != Acks::None,
     }
 }

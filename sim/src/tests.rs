@@ -228,6 +228,7 @@ fn async_scenario_drives_the_cluster_on_virtual_time() {
                 pause_ms: (1, 20),
                 in_flight: 1,
                 request_timeout_ms: 1_000,
+                delivery_timeout_ms: 10_000,
                 retries: true,
             };
             let stream = crate::random::Streams::new(seed).stream("application");

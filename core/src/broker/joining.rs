@@ -13,6 +13,7 @@ use crate::{
     ids::{NodeId, TopicName, TopicPartition, Uuid},
     log::OpenHint,
     logdir::files::MetaProperties,
+    planted::Planted,
     replication::{LeaderAssignment, NewPartition},
     storage::{Completion, EntryKind, FileOp, Owner},
 };
@@ -99,7 +100,7 @@ impl Broker {
             return;
         };
         // The marker vouches for one incarnation: the last one that registered (KIP-966).
-        let clean = cluster.was_clean();
+        let clean = cluster.was_clean() || self.trusts_any_marker();
         let settings = cluster.settings.clone();
         let topics: Vec<(Uuid, i32)> = cluster
             .image()
@@ -127,6 +128,12 @@ impl Broker {
             self.synced_marks
                 .retain(|topic_id| image.topic_by_id(topic_id).is_some());
         }
+    }
+
+    /// The bug B45 has two halves: the marker stays, and whoever finds it trusts it, whichever incarnation left it. The epoch in
+    /// the marker makes the first half harmless by itself.
+    const fn trusts_any_marker(&self) -> bool {
+        self.config.planted.has(Planted::B45) && self.found.clean.is_some()
     }
 
     /// Removes folders of deleted partitions, and puts aside, as Kafka does, those that no committed partition owns.

@@ -10,7 +10,7 @@ use super::{Cause, Checker, Findings, Moment, NodeChange, Phase, Seen, Verdict};
 use crate::{
     batch::{self, SeenRecord, ValueId},
     disk::{Disk, Loss},
-    ghost::{Ghost, LogView},
+    ghost::{self, Ghost, LogView},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
     node::{PartitionProbe, Probe},
     time::SimTime,
@@ -39,6 +39,11 @@ impl<C: Checker> Bench<C> {
         }
     }
 
+    /// The batches that the disk holds.
+    pub(super) fn view(&self) -> LogView {
+        ghost::view(self.ghost.places(), &self.disk)
+    }
+
     pub(super) fn phase(&mut self, phase: Phase) {
         self.see(&Seen::Phase(phase));
     }
@@ -61,6 +66,26 @@ impl<C: Checker> Bench<C> {
             note,
             cause,
         });
+    }
+
+    /// A note that an answer caused which left the broker at some time before.
+    pub(super) fn late_note(&mut self, note: &Note, left: SimTime) {
+        let disk = self.disk.clone();
+        let cause = Some(Cause {
+            node: 0,
+            left,
+            step: disk.step(),
+            disk: &disk,
+        });
+        self.see(&Seen::Note {
+            client: 0,
+            note,
+            cause,
+        });
+    }
+
+    pub(super) const fn now(&self) -> SimTime {
+        self.now
     }
 
     pub(super) fn event(&mut self, event: Event) {

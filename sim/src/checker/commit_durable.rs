@@ -147,11 +147,18 @@ fn acknowledged(
 fn safe_end(disk: &Disk, folder: &str, durable: bool) -> i64 {
     let mut end = 0;
     for segment in disk.segments(folder) {
-        for mark in disk.batches(segment) {
-            if durable && mark.durable.is_none() {
-                return end;
-            }
+        let marks = disk.batches(segment);
+        // What is durable of a file is its front.
+        let safe = if durable && marks.last().is_some_and(|mark| mark.durable.is_none()) {
+            marks.partition_point(|mark| mark.durable.is_some())
+        } else {
+            marks.len()
+        };
+        if let Some(mark) = safe.checked_sub(1).and_then(|last| marks.get(last)) {
             end = mark.last + 1;
+        }
+        if safe < marks.len() {
+            return end;
         }
     }
     end

@@ -66,9 +66,11 @@ impl HwMonotonicView {
 
     /// Forgets the ends that an allowed loss since some time took back.
     fn forgive(&mut self, ghost: &Ghost, node: usize, since: SimTime, at: SimTime) {
-        for (place, told) in &mut self.told {
-            let lost = ghost.lost_since(*place, since);
-            if let Some(lost) = lost.filter(|_| !ghost.is_durable(*place)) {
+        for place in ghost.places().all() {
+            // Answers may be under way of which nothing was heard yet.
+            let told = self.told.entry(place).or_default();
+            let lost = ghost.lost_since(place, since);
+            if let Some(lost) = lost.filter(|_| !ghost.is_durable(place)) {
                 told.since = at;
                 told.ends.retain(|(_, end)| *end <= lost);
             }
@@ -176,7 +178,11 @@ fn hear(heard: &mut Vec<(SimTime, i64)>, at: SimTime, value: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::bench::Bench;
+    use crate::{
+        checker::bench::{Bench, log},
+        disk::Disk,
+        history::{Acked, WriteId},
+    };
 
     fn bounds(asked_ms: u64, end: i64) -> Note {
         Note::Bounds {
@@ -214,5 +220,28 @@ mod tests {
             bench.note(bounds(u64::try_from(end).unwrap(), end));
         }
         assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn answer_under_way_when_its_record_is_lost_is_accepted_under_replicated_only() {
+        for durable in [true, false] {
+            let mut bench = Bench::new(HwMonotonicView::default(), durable);
+            bench.write(1, Acks::All, 5);
+            log(&mut bench.disk, &[(0, 5)]);
+            let (before, left) = (bench.view(), bench.now());
+            bench.pass_millis(1);
+            bench.disk = Disk::new(1);
+            bench.lose_power(&before);
+            let outcome = Outcome::Ok(Acked {
+                base: 0,
+                append_time: -1,
+                log_start: 0,
+            });
+            let write = WriteId(1);
+            bench.late_note(&Note::Answered { write, outcome }, left);
+            bench.pass_millis(10);
+            bench.note(bounds(19, 0));
+            assert_eq!(bench.is_ok(), !durable);
+        }
     }
 }

@@ -101,7 +101,14 @@ impl Checker for InconsistentOffsets {
             }
             // What a reader saw and nobody acknowledged as safe may go with an allowed loss.
             Seen::Node {
-                change: NodeChange::LostPower { .. } | NodeChange::LostDirty { .. },
+                change:
+                    NodeChange::LostPower { .. }
+                    | NodeChange::LostDirty { .. }
+                    | NodeChange::Crashed
+                    | NodeChange::Stopped
+                    | NodeChange::StopOverdue
+                    | NodeChange::GaveUp(_)
+                    | NodeChange::Panicked(_),
                 ..
             } => {
                 let start = SimTime::START;
@@ -120,7 +127,11 @@ impl Checker for InconsistentOffsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::bench::Bench, history::Acks};
+    use crate::{
+        checker::bench::{Bench, log},
+        disk::Disk,
+        history::Acks,
+    };
 
     #[test]
     fn two_values_at_one_offset_are_rejected() {
@@ -158,5 +169,26 @@ mod tests {
             asked: 0,
         });
         assert!(bench.rejects("unreadable record at offset 4"));
+    }
+
+    #[test]
+    fn what_is_written_behind_the_hole_of_a_failed_sync_may_go_with_it_under_replicated_only() {
+        for durable in [true, false] {
+            let mut bench = Bench::new(InconsistentOffsets::default(), durable);
+            log(&mut bench.disk, &[(0, 5)]);
+            let before = bench.view();
+            bench.disk = Disk::new(1);
+            bench.node(NodeChange::LostDirty { before: &before });
+            bench.write(1, Acks::Leader, 1);
+            bench.ack(1, 5);
+            bench.node(NodeChange::GaveUp("the log directory failed"));
+            bench.write(2, Acks::Leader, 1);
+            bench.ack(2, 5);
+            assert_eq!(bench.is_ok(), !durable);
+            // The next process knows better.
+            bench.write(3, Acks::Leader, 1);
+            bench.ack(3, 5);
+            assert!(bench.rejects("v3"));
+        }
     }
 }

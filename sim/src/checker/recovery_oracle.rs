@@ -1,6 +1,7 @@
 //! RecoveryOracle: a log opens with every synced record, of the unsynced ones with a prefix, and with nothing invented.
 //!
-//! A damaged synced record is repaired or reported, never silently cut: unless no mark on the disk said that it was synced.
+//! A damaged synced record is repaired or reported, never silently cut: unless no mark on the disk said that it was synced. When
+//! only the process ended, the page cache is still there, and with it every whole record that was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +17,17 @@ use crate::{
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct RecoveryOracle {
-    left: BTreeMap<usize, LogView>,
+    left: BTreeMap<usize, Left>,
     /// Logs that opened in this step: start and end.
     opened: Vec<(usize, Place, i64, i64)>,
+}
+
+/// What a process left behind when it ended.
+#[derive(Debug)]
+struct Left {
+    logs: LogView,
+    /// The page cache went with it.
+    by_power: bool,
 }
 
 impl Checker for RecoveryOracle {
@@ -60,14 +69,22 @@ impl RecoveryOracle {
     fn node(&mut self, ghost: &Ghost, node: usize, change: &NodeChange<'_>, disk: &Disk) {
         match change {
             NodeChange::LostPower { before, .. } => {
-                self.left.insert(node, (*before).clone());
+                let left = Left {
+                    logs: (*before).clone(),
+                    by_power: true,
+                };
+                self.left.insert(node, left);
             }
             NodeChange::Crashed
             | NodeChange::Stopped
             | NodeChange::StopOverdue
             | NodeChange::GaveUp(_)
             | NodeChange::Panicked(_) => {
-                self.left.insert(node, ghost::view(ghost.places(), disk));
+                let left = Left {
+                    logs: ghost::view(ghost.places(), disk),
+                    by_power: false,
+                };
+                self.left.insert(node, left);
             }
             NodeChange::Wiped => {
                 self.left.remove(&node);
@@ -90,16 +107,21 @@ impl RecoveryOracle {
         disk: &Disk,
         verdict: &mut Verdict<'_>,
     ) {
-        let Some(left) = self.left.get(&node).and_then(|left| left.get(&place)) else {
+        let Some(Left { logs, by_power }) = self.left.get(&node) else {
+            return;
+        };
+        let Some(left) = logs.get(&place) else {
             return;
         };
         let name = ghost.places().partition(place);
-        let synced = synced(left, ghost.start(place));
+        // Past bytes that went bad, what was never synced is beyond every promise.
+        let only_synced = *by_power || ghost.is_damaged(place);
+        let kept = kept(left, ghost.start(place), only_synced);
         let now = ghost::view(ghost.places(), disk)
             .remove(&place)
             .unwrap_or_default();
         let there: BTreeSet<u64> = now.iter().map(|mark| mark.digest).collect();
-        for mark in synced.iter().filter(|mark| mark.last >= start) {
+        for mark in kept.iter().filter(|mark| mark.last >= start) {
             let cut = mark.last >= end;
             if cut
                 && ghost
@@ -110,10 +132,15 @@ impl RecoveryOracle {
                 return;
             }
             if cut || (!there.contains(&mark.digest) && !ghost.is_damaged(place)) {
+                let was = if mark.durable.is_some() {
+                    "synced"
+                } else {
+                    "written"
+                };
                 verdict.fail(
-                    "a log opens with every record that was synced, or says that it cannot",
+                    format!("a log opens with every record that was {was}, or says that it cannot"),
                     format!(
-                        "node {node} {name} opened with {start}..{end}; offsets {}..={} were synced and are {}",
+                        "node {node} {name} opened with {start}..{end}; offsets {}..={} were {was} and are {}",
                         mark.base,
                         mark.last,
                         if cut { "cut" } else { "not what they were" }
@@ -155,15 +182,15 @@ impl RecoveryOracle {
     }
 }
 
-/// Returns the batches that were synced without a gap from the log start on: what lies beyond a lost one is out of reach,
-/// also when the lost ones were the first.
-fn synced(left: &[BatchMark], start: i64) -> &[BatchMark] {
+/// Returns the batches that were synced, or all that were written, without a gap from the log start on: what lies beyond a
+/// lost one is out of reach, also when the lost ones were the first.
+fn kept(left: &[BatchMark], start: i64, only_synced: bool) -> &[BatchMark] {
     let Some(first) = left.first().filter(|first| first.base <= start) else {
         return &[];
     };
     let mut next = first.base;
     let reached = left.iter().take_while(|mark| {
-        let reached = mark.durable.is_some() && mark.base == next;
+        let reached = mark.base == next && (mark.durable.is_some() || !only_synced);
         next = mark.last + 1;
         reached
     });
@@ -204,22 +231,35 @@ mod tests {
         }
     }
 
-    /// A log of two synced batches and one unsynced one, then a crash.
-    fn crashed() -> Bench<RecoveryOracle> {
+    /// A log of two synced batches and one unsynced one.
+    fn written() -> Bench<RecoveryOracle> {
         let mut bench = Bench::new(RecoveryOracle::default(), true);
         log(&mut bench.disk, &[(0, 5), (5, 10)]);
         let mut stream = Streams::new(1).stream("loss");
         bench.disk.lose_power(Survival::Everything, &mut stream);
         log(&mut bench.disk, &[(10, 12)]);
+        bench
+    }
+
+    fn crashed() -> Bench<RecoveryOracle> {
+        let mut bench = written();
         bench.node(NodeChange::Crashed);
         bench.node(NodeChange::Started);
         bench
     }
 
+    fn out_of_power() -> Bench<RecoveryOracle> {
+        let mut bench = written();
+        let before = bench.view();
+        bench.lose_power(&before);
+        bench.node(NodeChange::Started);
+        bench
+    }
+
     #[test]
-    fn synced_records_and_any_prefix_of_the_rest_are_accepted() {
+    fn synced_records_and_any_prefix_of_the_rest_are_accepted_after_a_power_loss() {
         for end in [10, 12] {
-            let mut bench = crashed();
+            let mut bench = out_of_power();
             bench.event(opened(0, end));
             bench.probe(sound());
             assert!(bench.is_ok(), "end {end}");
@@ -227,11 +267,37 @@ mod tests {
     }
 
     #[test]
-    fn cut_synced_record_is_rejected() {
+    fn all_that_the_page_cache_kept_is_accepted_after_a_crash_and_nothing_less() {
         let mut bench = crashed();
-        bench.event(opened(0, 5));
+        bench.event(opened(0, 12));
         bench.probe(sound());
-        assert!(bench.rejects("offsets 5..=9 were synced and are cut"));
+        assert!(bench.is_ok());
+        let mut bench = crashed();
+        bench.event(opened(0, 10));
+        bench.probe(sound());
+        assert!(bench.rejects("offsets 10..=11 were written and are cut"));
+    }
+
+    #[test]
+    fn unsynced_record_of_a_damaged_log_may_be_cut_after_a_crash() {
+        let mut bench = crashed();
+        let done = crate::disk::DamageDone {
+            path: format!("{}/00000000000000000000.log", partition()),
+            at: 3,
+        };
+        bench.node(NodeChange::Damaged(&done));
+        bench.event(opened(0, 10));
+        bench.probe(sound());
+        assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn cut_synced_record_is_rejected() {
+        for mut bench in [crashed(), out_of_power()] {
+            bench.event(opened(0, 5));
+            bench.probe(sound());
+            assert!(bench.rejects("offsets 5..=9 were synced and are cut"));
+        }
     }
 
     #[test]

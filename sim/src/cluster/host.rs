@@ -40,6 +40,27 @@ pub(super) struct Return {
     pub(super) damage: Option<(Damage, Glob)>,
 }
 
+/// What keeps new connections out for a while.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Door {
+    until: SimTime,
+    knocked: bool,
+}
+
+impl Door {
+    pub(super) const fn shut_until(until: SimTime) -> Self {
+        Self {
+            until,
+            knocked: false,
+        }
+    }
+
+    /// Whether somebody finds it shut now, and is the first one.
+    pub(super) fn knock(&mut self, now: SimTime) -> Option<bool> {
+        (self.until > now).then(|| !std::mem::replace(&mut self.knocked, true))
+    }
+}
+
 /// A node of the cluster.
 pub(super) struct Host {
     pub(super) seat: Seat,
@@ -54,8 +75,10 @@ pub(super) struct Host {
     pub(super) armed: Option<SimTime>,
     pub(super) paused_until: Option<SimTime>,
     pub(super) backlog: VecDeque<Input>,
-    pub(super) refuse_until: SimTime,
-    pub(super) hang_until: SimTime,
+    /// New connections are refused.
+    pub(super) refusing: Door,
+    /// New connections hang.
+    pub(super) hanging: Door,
     pub(super) stopping: Option<Return>,
     /// A start is scheduled.
     pub(super) returning: bool,
@@ -139,6 +162,10 @@ pub(super) enum Happening {
     },
     RoomAgain {
         node: usize,
+    },
+    StopAsked {
+        node: usize,
+        incarnation: u64,
     },
     StopTooLong {
         node: usize,

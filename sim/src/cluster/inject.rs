@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cluster, Happening, Status, host::Return};
+use super::{
+    Cluster, Happening, Status,
+    host::{Door, Return},
+    tally::{CRASH_AT_OPERATION, ENTRY_LOST, UNSYNCED_LOSS},
+};
 use crate::{
     budget::Budget,
     checker::{NodeChange, Phase},
@@ -180,7 +184,10 @@ impl Cluster {
             return;
         }
         waiting.done = true;
-        let fault = waiting.planned.what.clone();
+        let PlannedFault {
+            when: waiting_for,
+            what: fault,
+        } = waiting.planned.clone();
         let kind = fault.kind();
         self.tally.fault(kind).fired += 1;
         let lossy = self.plan.lossy;
@@ -197,8 +204,14 @@ impl Cluster {
         self.trace_line(|| What::Fault(format!("{fault:?}")));
         self.engine.fold(FAULT_MARK);
         self.engine.fold(u64::try_from(index).unwrap_or(u64::MAX));
+        let at_operation = matches!(waiting_for, Trigger::Storage { .. }) && ends_process(&fault);
         match self.inject(&fault) {
-            Effect::Now => self.tally.fault(kind).effective += 1,
+            Effect::Now => {
+                self.tally.fault(kind).effective += 1;
+                if at_operation {
+                    self.tally.fault(CRASH_AT_OPERATION).effective += 1;
+                }
+            }
             Effect::Later => {}
             Effect::None => self.tally.fault(kind).refused += 1,
         }
@@ -213,8 +226,8 @@ impl Cluster {
             let host = &mut self.hosts[node];
             host.device.heal();
             host.clock.heal(now);
-            host.refuse_until = now;
-            host.hang_until = now;
+            host.refusing = Door::default();
+            host.hanging = Door::default();
             host.armed = None;
             if host.status == Status::Off {
                 host.status = Status::Down;
@@ -322,8 +335,10 @@ impl Cluster {
         let before = self.log_view(node);
         let loss = self.hosts[node].device.lose_power(now, survival);
         self.lose_process(node, true);
-        if loss.is_loss() {
-            self.tally.fault("unsynced-loss").effective += 1;
+        for (kind, lost) in [(UNSYNCED_LOSS, loss.files), (ENTRY_LOST, loss.entries)] {
+            if lost > 0 {
+                self.tally.fault(kind).effective += 1;
+            }
         }
         let before = &before;
         self.node_changed(node, NodeChange::LostPower { before, loss });
@@ -353,8 +368,16 @@ impl Cluster {
         let too_long = Happening::StopTooLong { node, incarnation };
         self.engine.schedule_in(STOP_PATIENCE_NANOS, too_long);
         self.node_changed(node, NodeChange::StopAsked);
-        self.feed(node, seedlog_core::broker::Input::Stop);
+        // A fault may strike between two outputs of one step: what it asks for comes after all of them.
+        let asked = Happening::StopAsked { node, incarnation };
+        self.engine.schedule_in(0, asked);
         Effect::Now
+    }
+
+    pub(super) fn stop_asked(&mut self, node: usize, incarnation: u64) {
+        if self.hosts[node].incarnation == incarnation {
+            self.feed(node, seedlog_core::broker::Input::Stop);
+        }
     }
 
     fn stop_and_damage(
@@ -367,11 +390,13 @@ impl Cluster {
     ) -> Effect {
         if clean {
             let damage = Some((damage, file.clone()));
-            return self.stop(node, Return { down_nanos, damage });
+            return match self.stop(node, Return { down_nanos, damage }) {
+                Effect::Now | Effect::Later => Effect::Later,
+                Effect::None => Effect::None,
+            };
         }
-        if let Effect::None = self.crash(node, down_nanos) {
-            return Effect::None;
-        }
+        // What is down already, or without power, goes bad as well.
+        self.crash(node, down_nanos);
         if self.damage(node, damage, file) {
             Effect::Now
         } else {
@@ -421,8 +446,7 @@ impl Cluster {
                 syncs_only: *syncs_only,
             },
             PlannedDiskFault::Full { room, for_ms } => {
-                let used = device.disk.used();
-                device.disk.limit(Some(used + room));
+                device.limit_room(Some(*room));
                 self.engine
                     .schedule_in(millis(*for_ms), Happening::RoomAgain { node });
                 return Effect::Later;
@@ -434,6 +458,7 @@ impl Cluster {
 
     fn upset_clock(&mut self, node: usize, fault: ClockFault) -> Effect {
         let now = self.engine.now();
+        let is_running = self.hosts[node].is_running();
         let clock = &mut self.hosts[node].clock;
         match fault {
             ClockFault::Jump { by_ms } => clock.jump(by_ms),
@@ -443,6 +468,8 @@ impl Cluster {
                 period_ms,
                 for_ms,
             } => clock.strobe(by_ms, millis(period_ms), now.plus_millis(for_ms)),
+            // A monotonic clock that nobody reads can stand still unnoticed.
+            ClockFault::Stall { .. } if !is_running => return Effect::None,
             ClockFault::Stall { for_ms } => clock.stall(now, now.plus_millis(for_ms)),
         }
         self.hosts[node].armed = None;
@@ -472,8 +499,14 @@ impl Cluster {
                     return Effect::None;
                 }
             }
-            LinkFault::Refuse { for_ms } => self.hosts[node].refuse_until = until(for_ms),
-            LinkFault::Hang { for_ms } => self.hosts[node].hang_until = until(for_ms),
+            LinkFault::Refuse { for_ms } => {
+                self.hosts[node].refusing = Door::shut_until(until(for_ms));
+                return Effect::Later;
+            }
+            LinkFault::Hang { for_ms } => {
+                self.hosts[node].hanging = Door::shut_until(until(for_ms));
+                return Effect::Later;
+            }
             LinkFault::Slow { by_ms, for_ms } => {
                 self.network.slow(end, until(for_ms), millis(by_ms));
             }
@@ -485,7 +518,7 @@ impl Cluster {
 /// Whether a fault changed something.
 enum Effect {
     Now,
-    /// When its operation comes; the device counts it then.
+    /// When its operation, its connection or the end of its process comes; it is counted then.
     Later,
     None,
 }

@@ -27,10 +27,10 @@ mod peer_side;
 mod tally;
 
 pub use client_side::ClientId;
-pub use tally::{FaultTally, Tally};
+pub use tally::{CONSEQUENCES, FaultTally, Tally};
 
 use client_side::Visitor;
-use host::{Happening, Host, Status};
+use host::{Door, Happening, Host, Status};
 use inject::PlanRunner;
 
 /// How the world around the nodes is.
@@ -97,8 +97,8 @@ impl Cluster {
                     armed: None,
                     paused_until: None,
                     backlog: VecDeque::new(),
-                    refuse_until: SimTime::START,
-                    hang_until: SimTime::START,
+                    refusing: Door::default(),
+                    hanging: Door::default(),
                     stopping: None,
                     returning: true,
                     spins: (SimTime::START, 0),
@@ -313,7 +313,8 @@ impl Cluster {
             Happening::Start { node } => self.start(node),
             Happening::Resume { node } => self.resume(node),
             Happening::Fault { index } => self.fire(index),
-            Happening::RoomAgain { node } => self.hosts[node].device.disk.limit(None),
+            Happening::RoomAgain { node } => self.hosts[node].device.limit_room(None),
+            Happening::StopAsked { node, incarnation } => self.stop_asked(node, incarnation),
             Happening::StopTooLong { node, incarnation } => self.stop_too_long(node, incarnation),
         }
     }

@@ -115,7 +115,8 @@ impl Cluster {
         }
         let device = &self.hosts[node].device;
         let failed = device.tally().failed_syncs;
-        let before = device.may_drop_dirty().then(|| self.log_view(node));
+        let before =
+            (device.is_sync(ticket) && device.may_drop_dirty()).then(|| self.log_view(node));
         let event = self.hosts[node].device.go_on(now, ticket);
         if let Some(before) = before
             && self.hosts[node].device.tally().failed_syncs > failed
@@ -269,11 +270,20 @@ impl Cluster {
 
     fn knock(&mut self, node: usize, link: LinkId, listener: u16) {
         let now = self.engine.now();
-        let host = &self.hosts[node];
-        if host.status == Status::Off || host.hang_until > now {
+        let host = &mut self.hosts[node];
+        if host.status == Status::Off {
             return;
         }
-        if !host.is_running() || host.refuse_until > now {
+        if let Some(first) = host.hanging.knock(now) {
+            self.tally.fault("link-hang").effective += u64::from(first);
+            return;
+        }
+        if !host.is_running() {
+            self.answer_reset(link, Side::Acceptor);
+            return;
+        }
+        if let Some(first) = host.refusing.knock(now) {
+            self.tally.fault("link-refused").effective += u64::from(first);
             self.answer_reset(link, Side::Acceptor);
             return;
         }
@@ -552,8 +562,10 @@ impl Cluster {
     fn come_back(&mut self, node: usize, back: Option<super::host::Return>) {
         let nanos = match back {
             Some(back) => {
-                if let Some((damage, file)) = back.damage {
-                    self.damage(node, damage, &file);
+                if let Some((damage, file)) = back.damage
+                    && self.damage(node, damage, &file)
+                {
+                    self.tally.fault(damage.kind()).effective += 1;
                 }
                 back.down_nanos
             }

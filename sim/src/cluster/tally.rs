@@ -37,10 +37,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns how many faults had an effect.
+    /// Returns how many faults had an effect, each counted once: what follows from another fault is left out.
     #[must_use]
     pub fn effective_faults(&self) -> u64 {
-        self.faults.values().map(|fault| fault.effective).sum()
+        let caused = |kind: &&str| !CONSEQUENCES.contains(kind);
+        let kinds = self.faults.iter().filter(|(kind, _)| caused(kind));
+        kinds.map(|(_, fault)| fault.effective).sum()
     }
 
     pub(super) fn fault(&mut self, kind: &'static str) -> &mut FaultTally {
@@ -52,16 +54,47 @@ impl Tally {
         for (kind, count) in [
             ("failed-sync", disk.failed_syncs),
             ("write-error", disk.failed_writes),
-            ("disk-full", disk.no_space),
+            ("disk-full", disk.full),
             ("read-error", disk.failed_reads),
             ("lost-write", disk.lost_writes),
             ("lying-sync", disk.lies),
-            ("disk-stall", disk.stalled.min(1)),
-            ("torn-write", disk.torn),
+            ("disk-stall", disk.stalls),
+            (TORN_WRITE, disk.torn),
         ] {
             if count > 0 {
                 self.fault(kind).effective += count;
             }
         }
+    }
+}
+
+/// What is counted beside the fault that it is a part of.
+pub const CONSEQUENCES: &[&str] = &[CRASH_AT_OPERATION, ENTRY_LOST, TORN_WRITE, UNSYNCED_LOSS];
+/// A process or machine died at a chosen storage operation: before, within or after its effect.
+pub(super) const CRASH_AT_OPERATION: &str = "crash-at-op";
+/// A power loss undid a change of a folder's entries.
+pub(super) const ENTRY_LOST: &str = "entry-lost";
+/// A write reached the disk in part.
+const TORN_WRITE: &str = "torn-write";
+/// A power loss took unsynced bytes of a file.
+pub(super) const UNSYNCED_LOSS: &str = "unsynced-loss";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_counts_once_though_much_follows_from_it() {
+        let mut tally = Tally::default();
+        for kind in ["power-loss", UNSYNCED_LOSS, ENTRY_LOST, CRASH_AT_OPERATION] {
+            tally.fault(kind).effective += 1;
+        }
+        tally.add_disk(DiskTally {
+            torn: 3,
+            stalls: 1,
+            ..DiskTally::default()
+        });
+        assert_eq!(tally.faults["torn-write"].effective, 3);
+        assert_eq!(tally.effective_faults(), 2);
     }
 }

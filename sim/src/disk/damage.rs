@@ -18,6 +18,19 @@ pub enum Damage {
     Remove,
 }
 
+impl Damage {
+    /// Returns the kind, as it is counted.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::FlipBit => "bit-flip",
+            Self::Cut => "file-cut",
+            Self::Zero => "file-zeroed",
+            Self::Remove => "file-lost",
+        }
+    }
+}
+
 /// Where damage was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamageDone {
@@ -28,27 +41,28 @@ pub struct DamageDone {
 }
 
 impl Disk {
-    /// Damages one file, drawn from those that match; `None` if none with bytes does.
+    /// Damages one file, drawn from those that match; `None` if none with bytes does. Only bytes that are on the disk go bad:
+    /// what is in the page cache alone is in memory.
     pub fn damage(
         &mut self,
         damage: Damage,
         file: &Glob,
         stream: &mut Stream,
     ) -> Option<DamageDone> {
-        let candidates: Vec<(String, InodeId)> = self
-            .tree
-            .walk()
-            .into_iter()
-            .filter(|(path, id)| {
-                file.matches(path) && self.tree.file(*id).is_some_and(|content| content.len() > 0)
+        let files = self.tree.walk().into_iter();
+        let candidates: Vec<(String, InodeId, usize)> = files
+            .filter(|(path, _)| file.matches(path))
+            .filter_map(|(path, id)| {
+                let (_, safe) = self.content(id)?;
+                (safe > 0).then_some((path, id, safe))
             })
             .collect();
         if candidates.is_empty() {
             return None;
         }
-        let (path, id) = stream.pick(&candidates).clone();
+        let (path, id, safe) = stream.pick(&candidates).clone();
         let content = self.tree.file_mut(id)?;
-        let at = stream.index(content.len());
+        let at = stream.index(safe);
         match damage {
             Damage::FlipBit => content.flip_bit(at, stream.below(8).to_le_bytes()[0]),
             Damage::Cut => content.damage(at, false),

@@ -97,16 +97,16 @@ pub struct DiskTally {
     pub failed_syncs: u64,
     /// Writes failed.
     pub failed_writes: u64,
-    /// Writes that found the disk full.
-    pub no_space: u64,
+    /// Times that the disk was full and a write found it so.
+    pub full: u64,
     /// Reads failed.
     pub failed_reads: u64,
     /// Writes acknowledged and lost.
     pub lost_writes: u64,
     /// Syncs that lied about unsynced bytes.
     pub lies: u64,
-    /// Operations that waited out a stall.
-    pub stalled: u64,
+    /// Stalls that made an operation wait.
+    pub stalls: u64,
     /// Writes torn by a crash.
     pub torn: u64,
 }
@@ -151,8 +151,18 @@ pub struct Device {
     next_ticket: u64,
     lanes: BTreeMap<FileId, Lane>,
     names: BTreeMap<FileId, FilePath>,
-    armed: VecDeque<DiskFault>,
+    armed: VecDeque<Armed>,
+    /// A write found the disk full since its room was limited.
+    found_full: bool,
     tally: DiskTally,
+}
+
+/// A fault that waits for its operations.
+#[derive(Clone, Debug)]
+struct Armed {
+    fault: DiskFault,
+    /// An operation ran into it.
+    hit: bool,
 }
 
 impl Device {
@@ -170,6 +180,7 @@ impl Device {
             lanes: BTreeMap::new(),
             names: BTreeMap::new(),
             armed: VecDeque::new(),
+            found_full: false,
             tally: DiskTally::default(),
         }
     }
@@ -288,20 +299,35 @@ impl Device {
 
     /// Lets a fault wait for its operations.
     pub fn arm(&mut self, fault: DiskFault) {
-        self.armed.push_back(fault);
+        self.armed.push_back(Armed { fault, hit: false });
+    }
+
+    /// Limits how many more bytes the disk has room for.
+    pub fn limit_room(&mut self, room: Option<u64>) {
+        self.found_full = false;
+        let used = self.disk.used();
+        self.disk.limit(room.map(|room| used.saturating_add(room)));
+    }
+
+    /// Whether an operation under way is a sync.
+    #[must_use]
+    pub fn is_sync(&self, ticket: u64) -> bool {
+        self.in_flight
+            .get(&ticket)
+            .is_some_and(|flight| flight.scope.is_some())
     }
 
     /// Whether the next sync may fail and take unsynced bytes out of the cache.
     #[must_use]
     pub fn may_drop_dirty(&self) -> bool {
-        let fails = |fault: &DiskFault| matches!(fault, DiskFault::FailSync { .. });
+        let fails = |armed: &Armed| matches!(armed.fault, DiskFault::FailSync { .. });
         self.latency.reverts && self.armed.iter().any(fails)
     }
 
     /// Ends every fault that still waits.
     pub fn heal(&mut self) {
         self.armed.clear();
-        self.disk.limit(None);
+        self.limit_room(None);
         self.latency.slow_permille = 0;
     }
 
@@ -364,21 +390,24 @@ impl Device {
     }
 
     fn stall(&mut self, effect: SimTime, is_sync: bool) -> SimTime {
-        let until = self.armed.iter().filter_map(|fault| match fault {
-            DiskFault::Stall { until, syncs_only } if is_sync || !syncs_only => Some(*until),
-            _ => None,
-        });
-        match until.max() {
-            Some(until) if until > effect => {
-                self.tally.stalled += 1;
-                until
+        let mut end = effect;
+        for armed in &mut self.armed {
+            let DiskFault::Stall { until, syncs_only } = armed.fault else {
+                continue;
+            };
+            if until <= effect || (syncs_only && !is_sync) {
+                continue;
             }
-            _ => effect,
+            self.tally.stalls += u64::from(!armed.hit);
+            armed.hit = true;
+            end = end.max(until);
         }
+        end
     }
 
     fn take_effect(&mut self, now: SimTime, flight: &mut InFlight) {
         let fault = self.armed_fault(now, &flight.op, flight.scope.as_ref());
+        let fault_free = fault.is_none();
         let result = match (fault, &flight.scope) {
             (Some(fault), _) => self.fail(&fault, flight),
             (None, Some(scope)) => {
@@ -390,8 +419,11 @@ impl Device {
         };
         if let Err(error) = &result
             && error.kind == FaultKind::NoSpace
+            && fault_free
+            && !self.found_full
         {
-            self.tally.no_space += 1;
+            self.found_full = true;
+            self.tally.full += 1;
         }
         flight.effect = Some(self.disk.step());
         flight.inode = lane_of(&flight.op).and_then(|file| self.disk.inode_of(file));
@@ -417,11 +449,11 @@ impl Device {
                 .collect(),
             _ => Vec::new(),
         };
-        self.armed.retain(|fault| match fault {
-            DiskFault::Lie { until } | DiskFault::Stall { until, .. } => *until > now,
+        self.armed.retain(|armed| match armed.fault {
+            DiskFault::Lie { until } | DiskFault::Stall { until, .. } => until > now,
             _ => true,
         });
-        let at = self.armed.iter().position(|fault| match fault {
+        let at = self.armed.iter().position(|armed| match &armed.fault {
             DiskFault::FailSync { file, .. } => {
                 kind == OpKind::Sync && sync_paths.iter().any(|path| file.matches(path))
             }
@@ -432,8 +464,8 @@ impl Device {
             DiskFault::Lie { .. } => scope.is_some(),
             DiskFault::Stall { .. } => false,
         })?;
-        let hit = self.armed[at].clone();
-        match &mut self.armed[at] {
+        let hit = self.armed[at].fault.clone();
+        match &mut self.armed[at].fault {
             DiskFault::FailSync { times, .. }
             | DiskFault::FailWrite { times, .. }
             | DiskFault::FailRead { times, .. }

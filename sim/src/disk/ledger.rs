@@ -41,15 +41,24 @@ impl Ledger {
             .is_some_and(|stem| stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Notes that a log file changed from position `from` on.
+    /// Notes that a log file changed from position `from` on. A batch whose bytes are the same as before keeps its stamps: a
+    /// power loss brings back either what was written or what was there, and that is the same.
     pub(super) fn changed(&mut self, tree: &Tree, id: InodeId, from: usize, step: u64) {
         let Some(bytes) = tree.file(id).map(|content| content.bytes()) else {
             return;
         };
         let marks = self.files.entry(id).or_default();
         let kept = marks.partition_point(|mark| mark.end <= from && mark.end <= bytes.len());
-        marks.truncate(kept);
+        let before = marks.split_off(kept);
         extend(marks, bytes, step);
+        for mark in &mut marks[kept..] {
+            let old = before.binary_search_by_key(&mark.at, |old| old.at);
+            if let Ok(old) = old.map(|at| before[at])
+                && (old.end, old.digest) == (mark.end, mark.digest)
+            {
+                (mark.written, mark.durable) = (old.written, old.durable);
+            }
+        }
     }
 
     /// Stamps what became durable in a file by a sync of it or of a folder above it.

@@ -143,17 +143,12 @@ impl Disk {
     /// Returns the log segments in a folder, in order of their names.
     #[must_use]
     pub fn segments(&self, folder: &str) -> Vec<InodeId> {
-        let mut found: Vec<(String, InodeId)> = self
-            .ledger
-            .files()
-            .filter_map(|id| Some((self.tree.path_of(id)?, id)))
-            .filter(|(path, _)| {
-                path.rsplit_once('/')
-                    .is_some_and(|(dir, name)| dir == folder && Ledger::is_log(name))
-            })
-            .collect();
-        found.sort();
-        found.into_iter().map(|(_, id)| id).collect()
+        let mut found = Vec::new();
+        for entries in self.tree.folders(folder) {
+            let logs = entries.iter().filter(|(name, _)| Ledger::is_log(name));
+            found.extend(logs.map(|(_, id)| *id));
+        }
+        found
     }
 
     /// The process died: open files are forgotten, the cache stays.

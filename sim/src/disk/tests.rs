@@ -9,7 +9,12 @@ use seedlog_core::storage::{
 };
 
 use super::{Damage, Device, DeviceEvent, DiskFault, Latency, Survival};
-use crate::{plan::Glob, random::Streams, time::SimTime};
+use crate::{
+    batch::{self, ValueId},
+    plan::Glob,
+    random::Streams,
+    time::SimTime,
+};
 
 /// A device on which each operation runs to its end before the next.
 struct Bench {
@@ -321,7 +326,7 @@ fn ledger_knows_since_when_a_batch_is_durable() {
     bench
         .open(1, &folder.join("00000000000000000000.log"))
         .unwrap();
-    let batch = crate::batch::encode(&[crate::batch::ValueId(1)], 8, 5);
+    let batch = batch::encode(&[ValueId(1)], 8, 5);
     bench.write(1, 0, &batch).unwrap();
     let durable = |bench: &Bench| {
         let id = bench.device.disk.segments("t-0")[0];
@@ -341,6 +346,75 @@ fn ledger_knows_since_when_a_batch_is_durable() {
     assert_eq!(damaged.unwrap().path, "t-0/00000000000000000000.log");
     let id = bench.device.disk.segments("t-0")[0];
     assert!(bench.device.disk.batches(id).is_empty());
+}
+
+#[test]
+fn batch_that_is_written_again_stays_durable_and_a_changed_one_does_not() {
+    let mut bench = Bench::new(1);
+    let folder = root().join("t-0");
+    let dir = folder.clone();
+    bench.run(FileOp::CreateDir { dir }).unwrap();
+    bench
+        .open(1, &folder.join("00000000000000000000.log"))
+        .unwrap();
+    let bytes = batch::encode(&[ValueId(7)], 10, 1);
+    bench.write(1, 0, &bytes).unwrap();
+    bench.sync(&[1], &[folder, root()]).unwrap();
+    let id = bench.device.disk.segments("t-0")[0];
+    let before = bench.device.disk.batches(id).to_vec();
+    assert!(before[0].durable.is_some());
+    bench.write(1, 0, &bytes).unwrap();
+    assert_eq!(bench.device.disk.batches(id), before);
+    bench
+        .write(1, 0, &batch::encode(&[ValueId(8)], 10, 1))
+        .unwrap();
+    assert_eq!(bench.device.disk.batches(id)[0].durable, None);
+}
+
+#[test]
+fn failed_sync_that_reverts_leaves_durable_batches_their_stamps() {
+    let mut bench = Bench::new(1);
+    bench.device.disk.revert_on_failed_sync(true);
+    let folder = root().join("t-0");
+    let dir = folder.clone();
+    bench.run(FileOp::CreateDir { dir }).unwrap();
+    bench
+        .open(1, &folder.join("00000000000000000000.log"))
+        .unwrap();
+    let first = batch::encode(&[ValueId(7)], 10, 1);
+    bench.write(1, 0, &first).unwrap();
+    bench.sync(&[1], &[folder, root()]).unwrap();
+    let id = bench.device.disk.segments("t-0")[0];
+    let before = bench.device.disk.batches(id).to_vec();
+    let second = batch::encode(&[ValueId(8)], 10, 1);
+    let at = u64::try_from(first.len()).unwrap();
+    bench.write(1, at, &second).unwrap();
+    bench.device.arm(DiskFault::FailSync {
+        file: Glob::any(),
+        times: 1,
+    });
+    assert!(bench.sync(&[1], &[]).is_err());
+    assert_eq!(bench.device.disk.batches(id), before);
+}
+
+#[test]
+fn full_disk_and_stall_count_once_however_many_operations_they_hit() {
+    let mut bench = Bench::new(1);
+    bench.open(1, &root().join("a")).unwrap();
+    bench.device.limit_room(Some(1));
+    for _ in 0..3 {
+        assert_eq!(bench.write(1, 0, b"xyz"), Err(FaultKind::NoSpace));
+    }
+    bench.device.limit_room(None);
+    bench.device.arm(DiskFault::Stall {
+        until: bench.now.plus_millis(10_000),
+        syncs_only: false,
+    });
+    for _ in 0..3 {
+        bench.write(1, 0, b"xyz").unwrap();
+    }
+    let tally = bench.device.tally();
+    assert_eq!((tally.full, tally.stalls), (1, 1));
 }
 
 #[test]

@@ -104,6 +104,17 @@ impl Tree {
         Some(at)
     }
 
+    /// Finds a folder by its path, in each log directory that has it.
+    pub(super) fn folders(&self, path: &str) -> impl Iterator<Item = &BTreeMap<String, InodeId>> {
+        let roots = self.inodes.range(..InodeId(ROOTS)).map(|(id, _)| *id);
+        roots.filter_map(move |mut at| {
+            for name in path.split('/').filter(|name| !name.is_empty()) {
+                at = *self.entries(at)?.get(name)?;
+            }
+            self.entries(at)
+        })
+    }
+
     /// Makes a new inode and links it.
     pub(super) fn create(&mut self, seq: u64, dir: InodeId, name: &str, body: Body) -> InodeId {
         let id = InodeId(self.next);
@@ -343,21 +354,6 @@ impl Tree {
                 None => {}
             }
         }
-    }
-
-    /// Returns the path of an inode below its log directory.
-    pub(super) fn path_of(&self, id: InodeId) -> Option<String> {
-        let mut at = id;
-        let mut names = Vec::new();
-        while let Some((dir, name)) = self.inodes.get(&at)?.parent.as_ref() {
-            names.push(name.as_str());
-            at = *dir;
-        }
-        if !is_root(at, &self.inodes) || names.is_empty() {
-            return None;
-        }
-        names.reverse();
-        Some(names.join("/"))
     }
 
     /// Returns all files, named or only open.

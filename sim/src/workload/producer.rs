@@ -33,6 +33,8 @@ pub struct ProducerProfile {
     pub in_flight: usize,
     /// `request.timeout.ms`.
     pub request_timeout_ms: u64,
+    /// `delivery.timeout.ms`: after so long it gives a batch up.
+    pub delivery_timeout_ms: u64,
     /// Whether it sends again what was refused or is unknown.
     pub retries: bool,
 }
@@ -56,6 +58,7 @@ struct Job {
     target: usize,
     records: Bytes,
     not_before: Instant,
+    expires: Instant,
 }
 
 impl std::fmt::Debug for Job {
@@ -103,7 +106,8 @@ impl Producer {
         self.session.note(Note::Answered { write, outcome });
         let acknowledged = matches!(outcome, Outcome::Ok(_));
         let refused = matches!(outcome, Outcome::Failed(code) if !wire::is_retriable(code));
-        if acknowledged || refused || !self.profile.retries {
+        let expired = job.expires <= now.instant;
+        if acknowledged || refused || expired || !self.profile.retries {
             self.session.note(Note::Settled {
                 write,
                 acknowledged,
@@ -123,11 +127,10 @@ impl Producer {
                 .is_some_and(|job| job.not_before <= now.instant);
             if due && let Some(job) = self.retry.pop_front() {
                 self.transmit(now, job);
-            } else if !self.winding_down
-                && self.next_at <= now.instant
-                && self.retry.len() < RETRIES_WAITING_MAX
-            {
-                let job = self.invent(now);
+            } else if !self.winding_down && self.next_at <= now.instant {
+                let Some(job) = self.invent(now) else {
+                    return;
+                };
                 self.transmit(now, job);
             } else {
                 return;
@@ -135,11 +138,24 @@ impl Producer {
         }
     }
 
-    fn invent(&mut self, now: Now) -> Job {
+    /// Returns the targets that take batches: on others too many wait already, as Kafka's adaptive partitioning avoids them.
+    fn available(&self) -> Vec<usize> {
+        let waiting = |target| self.retry.iter().filter(|job| job.target == target).count();
+        let targets = 0..self.profile.targets.len();
+        targets
+            .filter(|target| waiting(*target) < RETRIES_WAITING_MAX)
+            .collect()
+    }
+
+    fn invent(&mut self, now: Now) -> Option<Job> {
+        let available = self.available();
+        if available.is_empty() {
+            return None;
+        }
         let (low, high) = self.profile.pause_ms;
         let stream = self.session.stream();
         let pause = stream.magnitude(low.max(1)..=high.max(1));
-        let target = stream.index(self.profile.targets.len());
+        let target = *stream.pick(&available);
         let (low, high) = self.profile.records;
         let count = u32::try_from(stream.within(low..=high)).unwrap_or(1).max(1);
         let (low, high) = self.profile.padding;
@@ -158,12 +174,13 @@ impl Producer {
             values,
             timestamp,
         });
-        Job {
+        Some(Job {
             write,
             target,
             records: batch::encode(&all, padding, timestamp),
             not_before: now.instant,
-        }
+            expires: now.instant.plus_millis(self.profile.delivery_timeout_ms),
+        })
     }
 
     fn transmit(&mut self, now: Now, job: Job) {
@@ -211,7 +228,7 @@ impl Client for Producer {
         let room = self.session.is_open() && self.session.in_flight() < self.profile.in_flight;
         if room {
             let retry = self.retry.front().map(|job| job.not_before);
-            let may_invent = !self.winding_down && self.retry.len() < RETRIES_WAITING_MAX;
+            let may_invent = !self.winding_down && !self.available().is_empty();
             let next = may_invent.then_some(self.next_at);
             deadline = deadline.into_iter().chain(retry).chain(next).min();
         }
@@ -234,4 +251,5 @@ impl Client for Producer {
 /// The outcome code of a lost connection; no code of the protocol.
 const DISCONNECTED: i16 = -2;
 const SLACK_MS: u64 = 2_000;
-const RETRIES_WAITING_MAX: usize = 16;
+/// How many batches of one partition may wait to be sent again.
+const RETRIES_WAITING_MAX: usize = 4;
