@@ -46,10 +46,10 @@ enum Command {
         /// The capsule.
         file: PathBuf,
     },
-    /// Print the timeline of a capsule: faults, then every line.
+    /// Print the timeline of a seed or a capsule: every line, then the faults.
     Explain {
-        /// The capsule.
-        file: PathBuf,
+        /// A seed, decimal or 0x…, or the path of a capsule.
+        what: String,
         /// How many of the last lines to print.
         #[arg(long, default_value_t = 1_000)]
         lines: usize,
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => run_sweep(&arguments),
         Command::Repro { what, planted } => repro(&what, planted.as_deref()),
         Command::Shrink { file } => run_shrink(&file),
-        Command::Explain { file, lines } => explain(&file, lines),
+        Command::Explain { what, lines } => explain(&what, lines),
         Command::Drill { seeds, jobs } => run_drill(seeds, jobs),
     };
     match outcome {
@@ -230,12 +230,16 @@ fn load(file: &Path) -> Result<Capsule, Box<dyn Error>> {
     Ok(Capsule::from_text(&text)?)
 }
 
+fn find(what: &str) -> Result<Capsule, Box<dyn Error>> {
+    match seeds::parse(what) {
+        Some(seed) => Ok(Capsule::of(seed, None)),
+        None => load(Path::new(what)),
+    }
+}
+
 fn repro(what: &str, bug: Option<&str>) -> Outcome {
     let bug = planted(bug)?;
-    let mut capsule = match seeds::parse(what) {
-        Some(seed) => Capsule::of(seed, bug),
-        None => load(Path::new(what))?,
-    };
+    let mut capsule = find(what)?;
     capsule.bug = bug.or(capsule.bug);
     let report = capsule.run(&Watch::default());
     println!("{report}");
@@ -262,14 +266,14 @@ fn run_shrink(file: &Path) -> Outcome {
     Ok(true)
 }
 
-fn explain(file: &Path, lines: usize) -> Outcome {
+fn explain(what: &str, lines: usize) -> Outcome {
     let watch = Watch {
         trace_lines: lines,
         shown_lines: lines,
+        always_shown: true,
         ..Watch::default()
     };
-    let capsule = load(file)?;
-    println!("{}", capsule.run(&watch));
+    println!("{}", find(what)?.run(&watch));
     Ok(true)
 }
 

@@ -57,6 +57,32 @@ fn full_disk_harms_nothing_acknowledged() {
     assert!(effective(&reports, "disk-full") > 0);
 }
 
+/// An orderly stop ends on a full disk too, however often checkpoints are due: what cannot be written is not vouched for, and the
+/// next start reads it.
+#[test]
+fn stop_on_a_full_disk_ends() {
+    let scenario = scenario("stop_on_a_full_disk_ends")
+        .property("log.flush.offset.checkpoint.interval.ms", "5")
+        .property("replica.high.watermark.checkpoint.interval.ms", "5")
+        .lasting_ms(20_000)
+        .fault_at(
+            1_000,
+            disk(PlannedDiskFault::Full {
+                room: 0,
+                for_ms: 15_000,
+            }),
+        )
+        .fault_at(
+            1_500,
+            Fault::CleanStop {
+                node: 0,
+                down_ms: 10,
+            },
+        );
+    let reports = check(6, &scenario);
+    assert_eq!(effective(&reports, "clean-stop"), reports.len() as u64);
+}
+
 /// A failed sync is fatal for its log directory (B43): its dirty pages are gone, a later sync that succeeds proves nothing, and
 /// nothing in flight is acknowledged. The broker recovers from what is on disk.
 #[test]

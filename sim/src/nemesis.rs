@@ -211,6 +211,7 @@ pub fn swarm(file: &str, name: &str, seed: u64) -> Scenario {
     let clients = clients(stream);
     let mut scenario = Scenario::new(file, name)
         .lasting_ms(lasting_ms)
+        .at_least_acknowledged(600, 240_000)
         .surroundings(surroundings(stream));
     let batch = largest_batch(&clients);
     let durable = stream.below(3);

@@ -65,7 +65,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.is_ok() {
+        if !self.is_ok() || !self.trace.is_empty() {
             writeln!(f, "\n---- what went on ----\n{}", self.trace)?;
             writeln!(f, "\n---- faults ----\n{}", self.fault_lane)?;
             writeln!(f, "\n---- fault plan ----\n{}", self.plan.to_text())?;

@@ -27,6 +27,8 @@ pub struct Watch {
     pub trace_lines: usize,
     /// How many of them a report shows.
     pub shown_lines: usize,
+    /// Whether the report of a run without a finding shows them too.
+    pub always_shown: bool,
     /// Whether the digest after each event is kept.
     pub journal: bool,
     /// The event to describe in words.
@@ -39,6 +41,7 @@ impl Default for Watch {
             checkers: true,
             trace_lines: 4_000,
             shown_lines: 200,
+            always_shown: false,
             journal: false,
             describe: None,
         }
@@ -81,7 +84,7 @@ pub(crate) fn run(scenario: &Scenario, seed: u64, release: &Release, watch: &Wat
             );
         }
     }
-    close(scenario, seed, cluster, extra, watch.shown_lines)
+    close(scenario, seed, cluster, extra, watch)
 }
 
 /// Makes a cluster with its topics, in the safety phase, without clients.
@@ -168,6 +171,9 @@ fn work(cluster: &mut Cluster, scenario: &Scenario, streams: Streams, targets: &
     }
     let limit = cluster.now().plus_millis(scenario.safety_ms);
     cluster.run(limit, |_| false);
+    let limit = cluster.now().plus_millis(scenario.patience_ms);
+    let least = scenario.least_acknowledged;
+    cluster.run(limit, |cluster| cluster.acknowledged() >= least);
 }
 
 fn profile(producers: &Producers, targets: &[Target]) -> ProducerProfile {
@@ -240,7 +246,7 @@ fn close(
     seed: u64,
     mut cluster: Cluster,
     extra: Findings,
-    shown: usize,
+    watch: &Watch,
 ) -> Report {
     let mut findings = cluster.jury().findings().clone();
     findings.failed.extend(extra.failed);
@@ -250,6 +256,12 @@ fn close(
     for finding in &findings.failed {
         digest.bytes(finding.to_string().as_bytes());
     }
+    let (trace, fault_lane) = if findings.failed.is_empty() && !watch.always_shown {
+        (String::new(), String::new())
+    } else {
+        let trace = cluster.trace();
+        (trace.render(watch.shown_lines), trace.faults())
+    };
     Report {
         test: scenario.test.clone(),
         seed,
@@ -258,16 +270,8 @@ fn close(
         simulated: cluster.now() - SimTime::START,
         steps: cluster.steps(),
         digest: digest.value(),
-        trace: if findings.failed.is_empty() {
-            String::new()
-        } else {
-            cluster.trace().render(shown)
-        },
-        fault_lane: if findings.failed.is_empty() {
-            String::new()
-        } else {
-            cluster.trace().faults()
-        },
+        trace,
+        fault_lane,
         journal: cluster.take_journal(),
         described: cluster.take_description(),
         findings,

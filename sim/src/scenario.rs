@@ -78,6 +78,8 @@ pub struct Scenario {
     pub(crate) plan: Plan,
     pub(crate) budget: Budget,
     pub(crate) safety_ms: u64,
+    pub(crate) least_acknowledged: u64,
+    pub(crate) patience_ms: u64,
     pub(crate) settle_ms: u64,
     pub(crate) drain_ms: u64,
     pub(crate) planted: PlantedSet,
@@ -98,6 +100,8 @@ impl Scenario {
             plan: Plan::default(),
             budget: Budget::single(true),
             safety_ms: 10_000,
+            least_acknowledged: 0,
+            patience_ms: 0,
             settle_ms: 120_000,
             drain_ms: 120_000,
             planted: PlantedSet::NONE,
@@ -159,6 +163,14 @@ impl Scenario {
     #[must_use]
     pub const fn lasting_ms(mut self, millis: u64) -> Self {
         self.safety_ms = millis;
+        self
+    }
+
+    /// Lets clients go on, if fewer writes were acknowledged by then, until so many were, but no longer than `patience_ms`.
+    #[must_use]
+    pub const fn at_least_acknowledged(mut self, writes: u64, patience_ms: u64) -> Self {
+        self.least_acknowledged = writes;
+        self.patience_ms = patience_ms;
         self
     }
 

@@ -29,8 +29,8 @@ pub(super) enum Stopping {
         open: BTreeSet<SlotId>,
         /// Whether the metadata log is not closed yet.
         metadata: bool,
-        /// After this, the stop goes on without them and vouches for nothing.
-        until: Instant,
+        /// After this, the stop goes on without them and vouches for nothing; `None` once it has come.
+        until: Option<Instant>,
     },
     /// Checkpoints are written.
     Checkpointing {
@@ -48,7 +48,8 @@ pub(super) enum Stopping {
 impl Stopping {
     pub(super) const fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Answering { until } | Self::Closing { until, .. } => Some(*until),
+            Self::Answering { until } => Some(*until),
+            Self::Closing { until, .. } => *until,
             Self::Checkpointing { .. } | Self::Marking | Self::Done => None,
         }
     }
@@ -93,7 +94,7 @@ impl Broker {
                     partition.is_some_and(|partition| partition.state() == PartitionState::Open)
                 };
                 let closed = !open.iter().any(is_open) && !metadata && self.partitions.is_flushed();
-                if closed || *until <= now {
+                if closed || until.is_none_or(|until| until <= now) {
                     self.write_last_checkpoints(closed);
                 }
             }
@@ -119,8 +120,10 @@ impl Broker {
         self.stage = Stage::Stopping(Stopping::Closing {
             open,
             metadata: true,
-            until,
+            until: Some(until),
         });
+        // The last checkpoints are written once the logs are closed: no other may begin from now on.
+        self.housekeeping = None;
         if let Some(cluster) = &mut self.cluster {
             cluster.close(self.now, &mut self.storage);
         }
@@ -164,6 +167,12 @@ impl Broker {
             .iter()
             .any(|(kind, _)| self.checkpoints.is_writing(*kind))
         {
+            // Its completion takes the next step: a deadline that has passed would only be due again and again.
+            if let Stage::Stopping(Stopping::Closing { until, .. }) = &mut self.stage
+                && until.is_some_and(|until| until <= self.now.instant)
+            {
+                *until = None;
+            }
             return;
         }
         let left = files.iter().map(|(kind, _)| *kind).collect();

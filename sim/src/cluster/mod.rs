@@ -212,6 +212,12 @@ impl Cluster {
         tally
     }
 
+    /// Returns how many produces were acknowledged so far.
+    #[must_use]
+    pub const fn acknowledged(&self) -> u64 {
+        self.tally.acknowledged
+    }
+
     /// Returns the checkers.
     #[must_use]
     pub const fn jury(&self) -> &Jury {

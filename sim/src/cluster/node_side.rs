@@ -571,7 +571,7 @@ impl Cluster {
             }
             // A supervisor starts it again, ever more slowly.
             None => {
-                let backoff = u64::from(self.hosts[node].starts.min(6));
+                let backoff = u64::from(self.hosts[node].starts.min(BACKOFF_DOUBLINGS_MAX));
                 self.chance.within(50_000_000..=500_000_000) << backoff
             }
         };
@@ -655,4 +655,6 @@ const fn name_of(event: &Event) -> &'static str {
 
 /// Bytes of a frame's length prefix.
 const PREFIX: usize = 4;
+/// How often the pause before a restart doubles.
+const BACKOFF_DOUBLINGS_MAX: u32 = 3;
 const SPINS_MAX: u32 = 10_000;
