@@ -37,21 +37,33 @@ pub fn scenario(seed: u64, planted: PlantedSet) -> Scenario {
     scenario
 }
 
-/// Damages log segments of the topics while their broker is down.
+/// Damages log segments of the topics while their broker is down, some of them together with what indexes them: then recovery
+/// reads the whole segment.
 fn damaging_logs(scenario: Scenario, stream: &mut Stream) -> Scenario {
-    let mut scenario = scenario;
-    for _ in 0..stream.within(1..=3) {
+    let mut scenario = scenario.beyond_budget();
+    for _ in 0..stream.within(1..=4) {
+        let at = stream.within(15_000..=60_000);
         let damage = *stream.pick(&[Damage::FlipBit, Damage::Cut, Damage::Zero]);
-        let fault = Fault::Damage {
-            node: 0,
-            damage,
-            file: Glob::new("t*.log"),
-            down_ms: stream.magnitude(1..=500),
-            clean: stream.one_in(4),
-        };
-        scenario = scenario.fault(Trigger::At(stream.within(5_000..=60_000)), fault);
+        let down_ms = stream.magnitude(1..=500);
+        let clean = stream.one_in(4);
+        let folder = *stream.pick(&["t*", "t0-0", "t0-0", "t1-0"]);
+        let mut faults = vec![(damage, "log", clean)];
+        if !clean && stream.one_in(2) {
+            let damage = *stream.pick(&[Damage::Remove, Damage::Zero, Damage::Cut]);
+            faults.push((damage, "index", false));
+        }
+        for (damage, kind, clean) in faults {
+            let fault = Fault::Damage {
+                node: 0,
+                damage,
+                file: Glob::new(&format!("{folder}/*.{kind}")),
+                down_ms,
+                clean,
+            };
+            scenario = scenario.fault(Trigger::At(at), fault);
+        }
     }
-    scenario.beyond_budget()
+    scenario
 }
 
 #[cfg(test)]

@@ -307,8 +307,9 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<inconsistent_offsets::InconsistentOffsets>::default(),
         Box::<ack_offset::AckOffset>::default(),
         Box::<hw_monotonic_view::HwMonotonicView>::default(),
-        Box::<produce_answered::ProduceAnswered>::default(),
+        // A node that is not there answers nothing: the cause is told first.
         Box::<rejoin::Rejoin>::default(),
+        Box::<produce_answered::ProduceAnswered>::default(),
         Box::new(lost_write::LostWrite),
         Box::new(loss_budget::LossBudget),
         Box::new(duplicate::Duplicate),

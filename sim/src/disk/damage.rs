@@ -1,5 +1,7 @@
 //! Damage at rest: what a disk does to bytes that were safe.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Disk, InodeId};
@@ -50,7 +52,7 @@ impl Disk {
         stream: &mut Stream,
     ) -> Option<DamageDone> {
         let files = self.tree.walk().into_iter();
-        let candidates: Vec<(String, InodeId, usize)> = files
+        let candidates: Vec<Candidate> = files
             .filter(|(path, _)| file.matches(path))
             .filter_map(|(path, id)| {
                 let (_, safe) = self.content(id)?;
@@ -60,9 +62,19 @@ impl Disk {
         if candidates.is_empty() {
             return None;
         }
-        let (path, id, safe) = stream.pick(&candidates).clone();
+        // Where much is written much goes wrong: half of the time the newest file of a folder, or the last part of a file.
+        let among = if stream.one_in(2) {
+            newest(&candidates)
+        } else {
+            candidates
+        };
+        let (path, id, safe) = stream.pick(&among).clone();
         let content = self.tree.file_mut(id)?;
-        let at = stream.index(safe);
+        let at = if stream.one_in(2) {
+            stream.index(safe)
+        } else {
+            safe - 1 - stream.index(safe.div_ceil(LAST_PART))
+        };
         match damage {
             Damage::FlipBit => content.flip_bit(at, stream.below(8).to_le_bytes()[0]),
             Damage::Cut => content.damage(at, false),
@@ -73,5 +85,47 @@ impl Disk {
         self.ledger.settle_damage(&self.tree, id);
         let at = if damage == Damage::Remove { 0 } else { at };
         Some(DamageDone { path, at })
+    }
+}
+
+/// A file, and how many of its first bytes are on the disk.
+type Candidate = (String, InodeId, usize);
+
+/// Returns the last file of each folder, of each kind.
+fn newest(files: &[Candidate]) -> Vec<Candidate> {
+    let mut last = BTreeMap::new();
+    for file in files {
+        let (folder, name) = file.0.rsplit_once('/').unwrap_or(("", &file.0));
+        let kind = name.rsplit_once('.').map_or("", |(_, kind)| kind);
+        // The files come in order of their paths.
+        last.insert((folder, kind), file.clone());
+    }
+    last.into_values().collect()
+}
+
+/// The last part of a file is one of so many.
+const LAST_PART: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_files_are_the_last_of_each_folder_and_kind() {
+        let paths = [
+            "a/0.index",
+            "a/0.log",
+            "a/7.index",
+            "a/7.log",
+            "b/0.log",
+            "meta",
+        ];
+        let files: Vec<Candidate> = (0..)
+            .zip(paths)
+            .map(|(id, path)| (path.to_owned(), InodeId(id), 1))
+            .collect();
+        let newest = newest(&files);
+        let paths: Vec<&str> = newest.iter().map(|(path, ..)| path.as_str()).collect();
+        assert_eq!(paths, ["meta", "a/7.index", "a/7.log", "b/0.log"]);
     }
 }
