@@ -93,6 +93,35 @@ fn clean_stop_at_every_storage_operation_is_orderly() {
     assert!(stops > 120, "{stops}");
 }
 
+/// An orderly stop that comes while logs still recover vouches for none that was not closed (B45): the next start believes no
+/// mark that is older than what the recovery kept.
+#[test]
+fn stop_during_a_recovery_vouches_for_no_log_that_was_not_closed() {
+    let ready = Trigger::Event {
+        node: 0,
+        event: Decisive::Ready,
+        nth: 1,
+    };
+    let crash = Fault::Crash {
+        node: 0,
+        down_ms: 5,
+    };
+    let stop = Fault::CleanStop {
+        node: 0,
+        down_ms: 5,
+    };
+    let name = "stop_during_a_recovery_vouches_for_no_log_that_was_not_closed";
+    let scenario = Scenario::new("crash_points", name)
+        .topic("orders", 6, Rule::Durable)
+        .producers(Producers::new(3, Acks::All))
+        .readers(1)
+        .lasting_ms(4_000)
+        .fault_at(1_500, crash)
+        .fault(ready, stop);
+    let reports = check(6, &scenario);
+    assert_eq!(effective(&reports, "clean-stop"), reports.len() as u64);
+}
+
 /// Recovery may itself die at any operation, again and again: the next one starts from what is there.
 #[test]
 fn power_loss_at_every_storage_operation_of_a_recovery_is_survived() {

@@ -46,8 +46,20 @@ fn b44_missing_folder_sync_is_found() {
     drill(Planted::B44);
 }
 
+/// The clean marker vouches for the stop that wrote it and for no later one.
+#[test]
+fn b45_stale_clean_marker_is_found() {
+    drill(Planted::B45);
+}
+
 /// Recovery syncs what it keeps before it counts it.
 #[test]
 fn b46_recovery_without_a_sync_is_found() {
     drill(Planted::B46);
+}
+
+/// Damage in the middle is no torn tail.
+#[test]
+fn b47_damage_cut_like_a_torn_tail_is_found() {
+    drill(Planted::B47);
 }

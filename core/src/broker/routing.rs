@@ -103,6 +103,7 @@ impl Broker {
                 Outcome::Opened(slot) => {
                     self.opener.finished(slot);
                     self.with_frontend(|frontend, services| frontend.on_outcome(services, outcome));
+                    self.on_opened_late(slot);
                 }
                 Outcome::Moved(_) => {
                     self.watermarks_moved = true;
@@ -133,6 +134,9 @@ impl Broker {
 
     /// Opens logs that nobody waits for, a few at a time.
     pub(super) fn open_more(&mut self) {
+        if matches!(self.stage, Stage::Stopping(_)) {
+            return;
+        }
         while let Some(slot) = self.opener.next() {
             let (partitions, mut context) = self.context();
             if partitions.open(&mut context, slot) {

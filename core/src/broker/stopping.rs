@@ -55,6 +55,11 @@ impl Stopping {
     }
 }
 
+/// Whether a log closes, now or when it is open.
+const fn may_close(state: PartitionState) -> bool {
+    matches!(state, PartitionState::Open | PartitionState::Opening)
+}
+
 impl Broker {
     /// Begins the stop. A broker that never got to serve has nothing to put in order.
     pub(super) fn stop(&mut self) {
@@ -91,7 +96,7 @@ impl Broker {
                 // A log that went offline meanwhile never closes.
                 let is_open = |slot: &SlotId| {
                     let partition = self.partitions.get(*slot);
-                    partition.is_some_and(|partition| partition.state() == PartitionState::Open)
+                    partition.is_some_and(|partition| may_close(partition.state()))
                 };
                 let closed = !open.iter().any(is_open) && !metadata && self.partitions.is_flushed();
                 if closed || until.is_none_or(|until| until <= now) {
@@ -112,7 +117,7 @@ impl Broker {
         let slots: Vec<SlotId> = self
             .partitions
             .iter()
-            .filter(|(_, partition)| partition.state() == PartitionState::Open)
+            .filter(|(_, partition)| may_close(partition.state()))
             .map(|(slot, _)| slot)
             .collect();
         let open = slots.iter().copied().collect();
@@ -136,6 +141,17 @@ impl Broker {
         self.settle_partitions();
         self.settle_cluster();
         self.partitions.flush(&mut self.storage);
+    }
+
+    /// Closes a log that was still opening when the stop began: only a log that was closed can be vouched for.
+    pub(super) fn on_opened_late(&mut self, slot: SlotId) {
+        let Stage::Stopping(Stopping::Closing { .. }) = &self.stage else {
+            return;
+        };
+        let (partitions, mut context) = self.context();
+        partitions.with(&mut context, slot, |partition, log, effects| {
+            partition.close(log, effects);
+        });
     }
 
     pub(super) fn on_metadata_closed(&mut self) {

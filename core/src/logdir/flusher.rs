@@ -9,7 +9,9 @@ use crate::{
 
 /// How many syncs may be under way at once: while one runs, what is written meanwhile gathers for the next.
 ///
-/// Two overlap, so that a write that just missed one sync does not wait for the whole of it.
+/// Two overlap, so that a write that just missed one sync does not wait for the whole of it: but never two of one log. When one
+/// of two syncs of a file fails, the kernel tells only one of them, and the other would count records whose pages are gone
+/// (catalogue B43).
 const IN_FLIGHT_MAX: usize = 2;
 
 /// Gathers dirty logs and submits syncs; `K` names a log, `M` is what the log wants back when its sync is done.
@@ -17,6 +19,8 @@ const IN_FLIGHT_MAX: usize = 2;
 pub struct Flusher<K, M> {
     owner: Owner,
     dirty: BTreeSet<K>,
+    /// Logs that a sync under way covers.
+    busy: BTreeSet<K>,
     in_flight: VecDeque<(OpId, Vec<(K, M)>)>,
 }
 
@@ -27,6 +31,7 @@ impl<K: Ord + Copy, M> Flusher<K, M> {
         Self {
             owner,
             dirty: BTreeSet::new(),
+            busy: BTreeSet::new(),
             in_flight: VecDeque::new(),
         }
     }
@@ -50,13 +55,16 @@ impl<K: Ord + Copy, M> Flusher<K, M> {
         let mut set = FlushSet::default();
         let mut marks = Vec::new();
         for log in std::mem::take(&mut self.dirty) {
-            if let Some(mark) = collect(log, &mut set) {
+            if self.busy.contains(&log) {
+                self.dirty.insert(log);
+            } else if let Some(mark) = collect(log, &mut set) {
                 marks.push((log, mark));
             }
         }
         if marks.is_empty() {
             return;
         }
+        self.busy.extend(marks.iter().map(|(log, _)| *log));
         set.dirs.sort_unstable();
         set.dirs.dedup();
         let op = storage.submit(self.owner, set.into_op());
@@ -66,7 +74,11 @@ impl<K: Ord + Copy, M> Flusher<K, M> {
     /// Takes a completed sync; returns the marks it covers, `None` if it is not one of ours.
     pub fn on_completion(&mut self, op: OpId) -> Option<Vec<(K, M)>> {
         let at = self.in_flight.iter().position(|(id, _)| *id == op)?;
-        self.in_flight.remove(at).map(|(_, marks)| marks)
+        let (_, marks) = self.in_flight.remove(at)?;
+        for (log, _) in &marks {
+            self.busy.remove(log);
+        }
+        Some(marks)
     }
 
     /// Returns whether nothing is dirty and nothing under way.
@@ -117,5 +129,26 @@ mod tests {
         flusher.on_completion(first.id);
         flusher.submit(&mut storage, |_, _| Some(()));
         assert!(storage.pop().is_some());
+    }
+
+    #[test]
+    fn log_is_synced_again_only_when_its_last_sync_is_done() {
+        let mut storage = StorageQueue::default();
+        let mut flusher = Flusher::new(Owner(4));
+        flusher.mark_dirty(1_u32);
+        flusher.submit(&mut storage, |_, _| Some(()));
+        let first = storage.pop().unwrap();
+        flusher.mark_dirty(1);
+        flusher.mark_dirty(2);
+        flusher.submit(&mut storage, |_, _| Some(()));
+        let second = storage.pop().unwrap();
+        assert_eq!(flusher.on_completion(second.id), Some(vec![(2, ())]));
+        flusher.submit(&mut storage, |_, _| Some(()));
+        assert!(storage.is_empty(), "its first sync still runs");
+        flusher.on_completion(first.id);
+        flusher.submit(&mut storage, |_, _| Some(()));
+        let third = storage.pop().unwrap();
+        assert_eq!(flusher.on_completion(third.id), Some(vec![(1, ())]));
+        assert!(flusher.is_idle());
     }
 }
