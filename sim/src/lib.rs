@@ -38,6 +38,7 @@ pub mod engine;
 pub mod ghost;
 mod guard;
 pub mod history;
+mod kind;
 pub mod marks;
 pub mod nemesis;
 pub mod network;

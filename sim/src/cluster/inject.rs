@@ -1,150 +1,20 @@
 //! Carrying out the fault plan, and healing.
 
-use std::collections::BTreeMap;
-
 use super::{
     Cluster, Happening, Status,
     host::{Door, Return},
     tally::{CRASH_AT_OPERATION, ENTRY_LOST, UNSYNCED_LOSS},
+    waiting::{Waiting, ends_process},
 };
 use crate::{
     budget::Budget,
     checker::{NodeChange, Phase},
     disk::{Damage, DiskFault, Survival},
     network::End,
-    plan::{
-        ClockFault, Decisive, Fault, Glob, LinkFault, Moment, OpKind, Plan, PlannedDiskFault,
-        PlannedFault, Trigger,
-    },
+    plan::{ClockFault, Decisive, Fault, Glob, LinkFault, PlannedDiskFault, PlannedFault, Trigger},
     time::SimTime,
     trace::What,
 };
-
-/// A fault that strikes at a certain storage operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Strike {
-    pub(super) index: usize,
-    pub(super) moment: Moment,
-}
-
-/// The plan of a run, as far as it is carried out.
-#[derive(Debug, Default)]
-pub(super) struct PlanRunner {
-    faults: Vec<Waiting>,
-    struck: BTreeMap<(usize, u64), Strike>,
-    budget: Option<Budget>,
-    lossy: usize,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    planned: PlannedFault,
-    seen: u64,
-    done: bool,
-}
-
-impl PlanRunner {
-    /// Takes a plan; returns the faults with a fixed time, in milliseconds from now.
-    pub(super) fn load(&mut self, plan: Plan) -> Vec<(usize, u64)> {
-        let waiting = plan.faults.into_iter().map(|planned| Waiting {
-            planned,
-            seen: 0,
-            done: false,
-        });
-        self.faults = waiting.collect();
-        let timed = self.faults.iter().enumerate();
-        timed
-            .filter_map(|(index, fault)| match fault.planned.when {
-                Trigger::At(at_ms) => Some((index, at_ms)),
-                Trigger::Storage { .. } | Trigger::Event { .. } => None,
-            })
-            .collect()
-    }
-
-    pub(super) fn watches_storage(&self, node: usize) -> bool {
-        self.faults.iter().any(|fault| {
-            !fault.done
-                && matches!(&fault.planned.when, Trigger::Storage { node: n, .. } if *n == node)
-        })
-    }
-
-    /// Counts a storage operation; returns the fault whose moment it is.
-    pub(super) fn storage(&mut self, node: usize, op: OpKind, path: &str) -> Option<Strike> {
-        let mut strike = None;
-        for (index, fault) in self.faults.iter_mut().enumerate() {
-            let Trigger::Storage {
-                node: wanted,
-                kind,
-                file,
-                nth,
-                moment,
-            } = &fault.planned.when
-            else {
-                continue;
-            };
-            if fault.done || *wanted != node || !kind.covers(op) || !file.matches(path) {
-                continue;
-            }
-            fault.seen += 1;
-            if fault.seen == *nth && strike.is_none() {
-                // Only a dying process can leave an operation without its completion.
-                let moment = if ends_process(&fault.planned.what) {
-                    *moment
-                } else {
-                    Moment::Before
-                };
-                strike = Some(Strike { index, moment });
-            }
-        }
-        strike
-    }
-
-    /// Counts a decisive event; returns the faults whose moment it is.
-    fn event(&mut self, node: usize, event: Decisive) -> Vec<usize> {
-        let mut due = Vec::new();
-        for (index, fault) in self.faults.iter_mut().enumerate() {
-            let Trigger::Event {
-                node: wanted,
-                event: kind,
-                nth,
-            } = &fault.planned.when
-            else {
-                continue;
-            };
-            if fault.done || *wanted != node || *kind != event {
-                continue;
-            }
-            fault.seen += 1;
-            if fault.seen == *nth {
-                due.push(index);
-            }
-        }
-        due
-    }
-
-    pub(super) fn expect(&mut self, node: usize, ticket: u64, strike: Strike) {
-        self.struck.insert((node, ticket), strike);
-    }
-
-    pub(super) fn take_strike(&mut self, node: usize, ticket: u64) -> Option<Strike> {
-        self.struck.remove(&(node, ticket))
-    }
-
-    pub(super) fn forget_strikes(&mut self, node: usize) {
-        self.struck.retain(|(n, _), _| *n != node);
-    }
-}
-
-const fn ends_process(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Crash { .. }
-            | Fault::PowerLoss { .. }
-            | Fault::PowerLossAll { .. }
-            | Fault::Wipe { .. }
-            | Fault::Damage { clean: false, .. }
-    )
-}
 
 impl Cluster {
     /// Sets how far faults may go.

@@ -22,16 +22,18 @@ use crate::{
 mod client_side;
 mod host;
 mod inject;
+mod naming;
 mod node_side;
 mod peer_side;
 mod tally;
+mod waiting;
 
 pub use client_side::ClientId;
 pub use tally::{CONSEQUENCES, FaultTally, Tally};
 
 use client_side::Visitor;
 use host::{Door, Happening, Host, Status};
-use inject::PlanRunner;
+use waiting::PlanRunner;
 
 /// How the world around the nodes is.
 #[derive(Clone, Debug, Default)]

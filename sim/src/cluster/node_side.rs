@@ -7,10 +7,14 @@ use seedlog_core::{
     broker::{Identity, Input, Output},
     event::Event,
     ids::{ConnectionId, Uuid},
-    storage::{FileId, FileOp, Frame, Part, StorageFault, StorageOp},
+    storage::{FileId, Frame, Part, StorageFault, StorageOp},
 };
 
-use super::{Cluster, Happening, Status, inject::Strike};
+use super::{
+    Cluster, Happening, Status,
+    naming::{decisive_of, fold_input, fold_op, name_of},
+    waiting::Strike,
+};
 use crate::{
     checker::{NodeChange, Seen},
     disk::DeviceEvent,
@@ -589,67 +593,6 @@ impl Cluster {
 
     pub(super) fn log_view(&self, node: usize) -> ghost::LogView {
         ghost::view(self.jury.ghost().places(), &self.hosts[node].device.disk)
-    }
-}
-
-fn fold_input(engine: &mut super::Engine<Happening>, node: usize, input: &Input) {
-    let (kind, detail) = match input {
-        Input::Connected { connection, .. } => (1, connection.0),
-        Input::Frame { connection, .. } => (2, connection.0),
-        Input::Closed { connection } => (3, connection.0),
-        Input::Sent { connection } => (4, connection.0),
-        Input::Storage(completion) => {
-            (5 + u64::from(completion.result.is_err()), completion.id.seq)
-        }
-        Input::RangeUnreadable { file, .. } => (7, file.0),
-        Input::Timeout => (8, 0),
-        Input::Stop => (9, 0),
-        Input::Dialled { connection } => (10, connection.0),
-    };
-    engine.fold(kind << 32 | u64::try_from(node).unwrap_or(u64::MAX));
-    engine.fold(detail);
-}
-
-fn fold_op(engine: &mut super::Engine<Happening>, node: usize, op: &StorageOp) {
-    engine.fold(u64::try_from(node).unwrap_or(u64::MAX));
-    engine.fold(op.id.seq);
-    if let FileOp::Write { at, data, .. } = &op.op {
-        engine.fold(*at);
-        engine.fold_bytes(data.head.as_slice());
-        engine.fold_bytes(&data.body);
-    }
-}
-
-const fn decisive_of(event: &Event) -> Option<Decisive> {
-    match event {
-        Event::Ready => Some(Decisive::Ready),
-        Event::LogOpened { .. } => Some(Decisive::LogOpened),
-        Event::TailCut { .. } => Some(Decisive::TailCut),
-        Event::SegmentRolled { .. } => Some(Decisive::SegmentRolled),
-        Event::HighWatermark { .. } => Some(Decisive::HighWatermark),
-        Event::LogStartMoved { .. } => Some(Decisive::LogStartMoved),
-        Event::BecameLeader { .. } => Some(Decisive::BecameLeader),
-        _ => None,
-    }
-}
-
-const fn name_of(event: &Event) -> &'static str {
-    match event {
-        Event::Ready => "ready",
-        Event::LogOpened { .. } => "log-opened",
-        Event::TailCut { .. } => "tail-cut",
-        Event::IndexRebuilt { .. } => "index-rebuilt",
-        Event::PartitionOffline { .. } => "partition-offline",
-        Event::SegmentRolled { .. } => "segment-rolled",
-        Event::LogStartMoved { .. } => "log-start-moved",
-        Event::BecameLeader { .. } => "became-leader",
-        Event::HighWatermark { .. } => "high-watermark",
-        Event::LogDirFailed { .. } => "log-dir-failed",
-        Event::FutureTimestamp { .. } => "future-timestamp",
-        Event::ConnectionRefused { .. } => "connection-refused",
-        Event::CleanShutdown { .. } => "clean-shutdown",
-        Event::Fatal { .. } => "fatal",
-        _ => "other",
     }
 }
 
