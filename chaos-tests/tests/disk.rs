@@ -187,3 +187,33 @@ fn damage_to_what_was_just_acknowledged_is_reported_and_not_cut() {
     }
     assert!(offline >= 9, "{offline}");
 }
+
+/// After a power loss the mark lags by a tenth of a second: what was synced before is reported, and what was synced since is accepted
+/// as cut only because its bytes went bad.
+#[test]
+fn damage_after_a_power_loss_is_reported_but_for_the_last_moment() {
+    let bad = |kind| Fault::Damage {
+        node: 0,
+        damage: kind,
+        file: Glob::new("orders*.log"),
+        down_ms: 1,
+        clean: false,
+    };
+    let mut offline = 0;
+    for kind in [Damage::FlipBit, Damage::Cut, Damage::Zero] {
+        let scenario = Scenario::new(
+            "disk",
+            "damage_after_a_power_loss_is_reported_but_for_the_last_moment",
+        )
+        .topic("orders", 1, Rule::Durable)
+        .producers(Producers::new(2, Acks::All))
+        .readers(1)
+        .lasting_ms(4_000)
+        .fault_at(3_000, power_loss())
+        .fault_at(3_005, bad(kind))
+        .beyond_budget();
+        let reports = check(4, &scenario);
+        offline += events(&reports, "partition-offline");
+    }
+    assert!(offline >= 9, "{offline}");
+}

@@ -3,11 +3,18 @@
 use super::{Checker, Seen, Verdict};
 use crate::{
     ghost::{Excuse, Ghost, Write},
-    history::{Acks, WriteId},
+    history::{Acks, Place, WriteId},
 };
 
-/// What is counted when bytes of synced records went bad before any mark on the disk said that they were synced.
-pub(super) const PAST_MARK: &str = "synced record damaged past the mark";
+/// Returns what is counted when bytes go bad of which no mark on the disk says that they were synced. Under `replicated` no sync
+/// was promised.
+pub(super) fn past_mark(ghost: &Ghost, place: Place) -> &'static str {
+    if ghost.is_durable(place) {
+        "durable record gone bad past the synced mark"
+    } else {
+        "unsynced record gone bad"
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -48,7 +55,7 @@ pub(super) fn find(ghost: &Ghost, id: WriteId, write: &Write, verdict: &mut Verd
             Some(Excuse::Unsynced) => verdict.allow("unsynced record lost by power loss"),
             Some(Excuse::Trimmed) => {}
             Some(Excuse::Damaged) => verdict.allow("record of a damaged partition"),
-            Some(Excuse::PastMark) => verdict.allow(PAST_MARK),
+            Some(Excuse::PastMark) => verdict.allow(past_mark(ghost, place)),
             Some(Excuse::Beyond) => verdict.allow("record on a disk that broke every promise"),
             None if ghost.drained_bounds(place).is_none() => {
                 verdict.unknown(

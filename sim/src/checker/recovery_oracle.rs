@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seedlog_core::event::Event;
 
-use super::{Checker, NodeChange, Seen, Verdict, lost_write::PAST_MARK};
+use super::{Checker, NodeChange, Seen, Verdict, lost_write::past_mark};
 use crate::{
     disk::{BatchMark, Disk},
     ghost::{self, Ghost, LogView},
@@ -128,7 +128,7 @@ impl RecoveryOracle {
                     .opened_past(place)
                     .is_some_and(|from| mark.base >= from)
             {
-                verdict.allow(PAST_MARK);
+                verdict.allow(past_mark(ghost, place));
                 return;
             }
             if cut || (!there.contains(&mark.digest) && !ghost.is_damaged(place)) {
