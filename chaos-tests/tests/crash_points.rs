@@ -73,6 +73,42 @@ fn kill_at_every_storage_operation_of_a_roll_is_survived() {
     }
 }
 
+/// The synced mark is never ahead and never taken for more than it says, whatever the file dies in the middle of: after each death at
+/// one of its operations the log opens whole, and is never reported as damaged.
+#[test]
+fn death_at_every_storage_operation_of_the_synced_marks_is_survived() {
+    let kill = Fault::Crash {
+        node: 0,
+        down_ms: 1,
+    };
+    let losses = [Survival::Nothing, Survival::Scattered].map(|survival| Fault::PowerLoss {
+        node: 0,
+        down_ms: 1,
+        survival,
+    });
+    for death in losses.into_iter().chain([kill]) {
+        for (nth, moment) in (1..24).flat_map(|nth| MOMENTS.map(|moment| (nth, moment))) {
+            let when = Trigger::Storage {
+                node: 0,
+                kind: OpKind::Any,
+                file: Glob::new("synced-marks"),
+                nth,
+                moment,
+            };
+            let name = "death_at_every_storage_operation_of_the_synced_marks_is_survived";
+            let scenario = scenario(name).fault(when, death.clone());
+            for seed in seeds(1) {
+                let report = scenario.run(seed ^ nth, &today());
+                report.assert_ok();
+                let kind = death.kind();
+                assert_eq!(report.tally.faults[kind].effective, 1, "{report}");
+                let offline = report.tally.events.get("partition-offline");
+                assert_eq!(offline, None, "{report}");
+            }
+        }
+    }
+}
+
 /// An orderly stop may be asked for between any two operations, while a log opens, rolls or writes: it ends, and the next start
 /// finds everything.
 #[test]
