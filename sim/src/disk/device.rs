@@ -201,7 +201,8 @@ impl Device {
         if let Some(file) = lane_of(&op) {
             let lane = self.lanes.entry(file).or_default();
             effect = effect.max(lane.effect);
-            done = done.max(effect).max(lane.done);
+            // Completions of one file come in order, also of operations that end at the same instant.
+            done = done.max(effect).max(lane.done.plus_nanos(1));
             *lane = Lane { effect, done };
         }
         if let FileOp::Open { file, path, .. } = &op {

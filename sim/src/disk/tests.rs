@@ -11,6 +11,7 @@ use seedlog_core::storage::{
 use super::{Damage, Device, DeviceEvent, DiskFault, Latency, Survival};
 use crate::{
     batch::{self, ValueId},
+    engine::Engine,
     plan::Glob,
     random::Streams,
     time::SimTime,
@@ -395,6 +396,39 @@ fn failed_sync_that_reverts_leaves_durable_batches_their_stamps() {
     });
     assert!(bench.sync(&[1], &[]).is_err());
     assert_eq!(bench.device.disk.batches(id), before);
+}
+
+#[test]
+fn completions_of_one_file_come_in_the_order_of_its_operations() {
+    for seed in 0..50 {
+        let mut bench = Bench::new(seed);
+        let latency = Latency {
+            late_permille: 500,
+            ..Latency::default()
+        };
+        bench.device = Device::new(1, latency, Streams::new(seed).stream("disk"));
+        let mut engine = Engine::default();
+        let path = root().join("a");
+        let open = FileOp::Open {
+            file: FileId(1),
+            path,
+            create: true,
+        };
+        let writes = (0..20).map(|at| write(1, at, b"x"));
+        for op in std::iter::once(open).chain(writes) {
+            let (ticket, at) = bench.start(op);
+            engine.schedule(at, ticket);
+        }
+        let mut order = Vec::new();
+        while let Some(ticket) = engine.next(SimTime::NEVER) {
+            match bench.device.go_on(engine.now(), ticket) {
+                DeviceEvent::Complete(done) => order.push(done.id.seq),
+                DeviceEvent::Later(at) => engine.schedule(at, ticket),
+                DeviceEvent::Gone => panic!("nothing crashed"),
+            }
+        }
+        assert!(order.is_sorted() && order.len() == 21, "{seed}: {order:?}");
+    }
 }
 
 #[test]
