@@ -388,6 +388,7 @@ impl Log {
         };
         segment.size = failed.position;
         segment.written = segment.written.min(failed.position);
+        segment.in_hand.cut(failed.position);
         segment.first_timestamp = failed.undo.first_timestamp;
         let (offsets, times) = segment
             .memory_mut()

@@ -28,6 +28,7 @@ mod epoch_cache;
 mod epoch_file;
 mod event;
 mod flush;
+mod in_hand;
 mod index_files;
 mod index_progress;
 mod index_search;
@@ -45,6 +46,7 @@ mod recovery;
 mod retention;
 mod scan;
 mod segment;
+mod slice;
 mod tail;
 mod time_index;
 

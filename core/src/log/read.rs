@@ -8,17 +8,19 @@ use bytes::Bytes;
 use crate::{
     event::OfflineReason,
     ids::Offset,
-    storage::{FaultKind, FileOp, FileRange, Part, StorageFault},
+    storage::{FaultKind, FileOp, FileRange, StorageFault},
 };
 
 use super::{
     event::{FetchSlice, LogContext, LogEvent, ReadError, ReadOutcome, ReadRequest},
+    in_hand::Stretch,
     index_search::{IndexSearch, SearchStep},
     job::Job,
     machine::{Log, State},
     offset_index::{self, OFFSET_ENTRY_BYTES, OffsetEntry},
-    scan::{BatchFacts, Chain, Found, crc_fits, look},
+    scan::{BatchFacts, Chain, Found, look},
     segment::{FileKind, Indexes},
+    slice::Taken,
 };
 
 /// The largest single read.
@@ -32,17 +34,19 @@ const KNOWN_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct FetchJob {
     pub(super) request: ReadRequest,
-    segment: Offset,
+    pub(super) segment: Offset,
     generation: u32,
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// The offset index is searched.
     Search(IndexSearch<OffsetEntry>),
     /// Batches are read from `at` on.
     Data(Cursor),
+    /// The end of what can be sent unread is looked for.
+    Stretch(Stretch),
     /// The index is being built again.
     Rebuild,
 }
@@ -55,6 +59,8 @@ pub(super) struct Cursor {
     pub(super) chain: Chain,
     /// The position came from an index file that may be wrong.
     pub(super) from_index: bool,
+    /// The batch of the offset that is looked for begins here.
+    pub(super) is_exact: bool,
 }
 
 /// How to find the batches of an offset.
@@ -147,7 +153,15 @@ impl Log {
         match self.seek(at, request.offset) {
             Seek::At(cursor) => {
                 job.stage = Stage::Data(cursor);
-                self.fetch_data(cx, id, job, 0);
+                // Where the batch of the offset begins is known only to who has read up to it.
+                let job = if cursor.is_exact {
+                    self.begin_stretch(cx, id, job, cursor.at)
+                } else {
+                    Some(job)
+                };
+                if let Some(job) = job {
+                    self.fetch_data_from(cx, id, job, cursor);
+                }
             }
             Seek::Search(entries) => {
                 let relative = request.offset.saturating_sub(job.segment);
@@ -172,6 +186,7 @@ impl Log {
                 asked: 0,
                 chain,
                 from_index,
+                is_exact: false,
             })
         };
         let known = self
@@ -179,7 +194,10 @@ impl Log {
             .iter()
             .find(|known| known.0 == offset && known.1 == segment.base);
         if let Some((_, _, position)) = known {
-            return cursor(*position, Chain::at(offset, may_skip), false);
+            return Seek::At(self.exact(offset, *position));
+        }
+        if offset == segment.base {
+            return Seek::At(self.exact(offset, 0));
         }
         match &segment.indexes {
             Indexes::Memory(index) => {
@@ -200,6 +218,17 @@ impl Log {
         }
     }
 
+    /// Returns the place to read from where the batch that begins with `offset` is known to lie.
+    fn exact(&self, offset: Offset, at: u32) -> Cursor {
+        Cursor {
+            at,
+            asked: 0,
+            chain: Chain::at(offset, self.config.compact),
+            from_index: false,
+            is_exact: true,
+        }
+    }
+
     /// Turns what an index search found into a place to read from.
     pub(super) fn seek_found(&self, base: Offset, floor: Option<OffsetEntry>) -> Cursor {
         let may_skip = self.config.compact;
@@ -212,6 +241,7 @@ impl Log {
             asked: 0,
             chain,
             from_index: floor.is_some(),
+            is_exact: false,
         }
     }
 
@@ -249,6 +279,17 @@ impl Log {
                 self.fetch_data(cx, id, job, 0);
             }
         }
+    }
+
+    fn fetch_data_from(
+        &mut self,
+        cx: &mut LogContext<'_>,
+        id: u64,
+        mut job: FetchJob,
+        cursor: Cursor,
+    ) {
+        job.stage = Stage::Data(cursor);
+        self.fetch_data(cx, id, job, 0);
     }
 
     fn fetch_data(&mut self, cx: &mut LogContext<'_>, id: u64, mut job: FetchJob, need: u32) {
@@ -325,6 +366,14 @@ impl Log {
                     self.unreadable(cx, base, cursor.at, fault);
                 }
             },
+            Stage::Stretch(stretch) => {
+                let from = stretch.from();
+                job.stage = Stage::Rebuild;
+                if let Some(job) = self.on_stretch(cx, id, job, stretch, result) {
+                    let cursor = self.exact(job.request.offset, from);
+                    self.fetch_data_from(cx, id, job, cursor);
+                }
+            }
             Stage::Rebuild => self.begin_fetch(cx, id, job.request),
         }
     }
@@ -375,6 +424,7 @@ impl Log {
         bytes: &Bytes,
     ) {
         let request = job.request;
+        let read_from = cursor.at;
         let mut taken = Taken::new(request.offset);
         let end = self.walk(job.segment, &mut cursor, bytes, |facts, at, batch| {
             if facts.last < request.offset {
@@ -386,6 +436,10 @@ impl Log {
             _ if taken.size > 0 || taken.is_done => {
                 if taken.size > 0 {
                     self.remember(taken.next, job.segment, cursor.at);
+                    let from = u32::try_from(taken.from).map(|from| read_from.saturating_add(from));
+                    if let (Ok(from), Some(segment)) = (from, self.segment_at(job.segment)) {
+                        segment.in_hand.check(from, cursor.at);
+                    }
                 }
                 let slice = taken.slice(bytes);
                 self.fetched(cx, request.id, slice);
@@ -479,14 +533,19 @@ impl Log {
         }
     }
 
-    fn remember(&mut self, offset: Offset, segment: Offset, position: u32) {
+    pub(super) fn remember(&mut self, offset: Offset, segment: Offset, position: u32) {
         if self.known.len() >= KNOWN_MAX {
             self.known.remove(0);
         }
         self.known.push((offset, segment, position));
     }
 
-    fn fetched(&self, cx: &mut LogContext<'_>, id: super::event::ReadId, slice: FetchSlice) {
+    pub(super) fn fetched(
+        &self,
+        cx: &mut LogContext<'_>,
+        id: super::event::ReadId,
+        slice: FetchSlice,
+    ) {
         cx.events.push(LogEvent::ReadDone {
             id,
             result: Ok(slice),
@@ -515,85 +574,14 @@ pub(super) enum WalkEnd {
     EndOfSegment,
 }
 
-/// Batches chosen for a slice.
-struct Taken {
-    from: usize,
-    size: usize,
-    base: Offset,
-    next: Offset,
-    is_done: bool,
-}
-
-impl Taken {
-    const fn new(offset: Offset) -> Self {
-        Self {
-            from: 0,
-            size: 0,
-            base: offset,
-            next: offset,
-            is_done: false,
-        }
-    }
-
-    fn add(&mut self, request: &ReadRequest, facts: &BatchFacts, at: usize, batch: &[u8]) -> Walk {
-        let max = usize::try_from(request.max_bytes).unwrap_or(usize::MAX);
-        let is_first = self.size == 0;
-        let fits = self.size + batch.len() <= max || (is_first && request.min_one_batch);
-        if facts.next() > request.limit || !fits {
-            self.is_done = true;
-            return Walk::Stop;
-        }
-        if !crc_fits(batch) {
-            // What is good before it is served; the next fetch names the damage.
-            return Walk::Stop;
-        }
-        if is_first {
-            self.from = at;
-            self.base = facts.base;
-        }
-        self.size += batch.len();
-        self.next = facts.next();
-        Walk::On
-    }
-
-    fn slice(&self, bytes: &Bytes) -> FetchSlice {
-        if self.size == 0 {
-            return FetchSlice::empty(self.next);
-        }
-        FetchSlice {
-            parts: vec![Part::Bytes(bytes.slice(self.from..self.from + self.size))],
-            size: self.size,
-            base_offset: self.base,
-            next_offset: self.next,
-        }
-    }
-}
-
-impl FetchSlice {
-    fn empty(offset: Offset) -> Self {
-        Self {
-            parts: Vec::new(),
-            size: 0,
-            base_offset: offset,
-            next_offset: offset,
-        }
-    }
-
-    fn ranged(base: Offset, next: Offset, range: FileRange) -> Self {
-        if range.len == 0 {
-            return Self::empty(next);
-        }
-        Self {
-            size: usize::try_from(range.len).unwrap_or(0),
-            parts: vec![Part::File(range)],
-            base_offset: base,
-            next_offset: next,
-        }
-    }
-}
-
 /// Feeds bytes of an offset index to a search.
 pub(super) fn feed_offsets(search: &mut IndexSearch<OffsetEntry>, bytes: &[u8]) -> bool {
+    decode_offsets(bytes)
+        .is_some_and(|entries| search.feed(&entries, |entry| i64::from(entry.relative)))
+}
+
+/// Reads entries of an offset index; `None` when their positions do not rise.
+pub(super) fn decode_offsets(bytes: &[u8]) -> Option<Vec<OffsetEntry>> {
     let entries: Vec<OffsetEntry> = bytes
         .chunks_exact(OFFSET_ENTRY_BYTES)
         .filter_map(OffsetEntry::decode)
@@ -601,6 +589,5 @@ pub(super) fn feed_offsets(search: &mut IndexSearch<OffsetEntry>, bytes: &[u8]) 
     let rising = entries
         .windows(2)
         .all(|pair| matches!(pair, [a, b] if a.position < b.position));
-    let is_real = entries.iter().all(|entry| entry.position > 0);
-    is_real && rising && search.feed(&entries, |entry| i64::from(entry.relative))
+    rising.then_some(entries)
 }

@@ -50,6 +50,7 @@ impl Log {
                 asked: 0,
                 chain: Chain::at(base, may_skip),
                 from_index: false,
+                is_exact: false,
             },
             index: MemoryIndex::new(base),
         };

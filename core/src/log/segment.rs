@@ -6,7 +6,10 @@ use crate::{
     time::Timestamp,
 };
 
-use super::memory_index::{MaxTimestamp, MemoryIndex};
+use super::{
+    in_hand::InHand,
+    memory_index::{MaxTimestamp, MemoryIndex},
+};
 
 /// Which of a segment's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +94,8 @@ pub(super) struct Segment {
     pub(super) size: u32,
     /// Bytes known to be in the page cache, without gaps.
     pub(super) written: u32,
+    /// Which of them need not be checked before they are served.
+    pub(super) in_hand: InHand,
     /// Wall time of creation, or of opening.
     pub(super) created: Timestamp,
     /// Largest timestamp of the first batch: what `segment.ms` counts from.
@@ -110,6 +115,7 @@ impl Segment {
             time_index: Handle::default(),
             size: 0,
             written: 0,
+            in_hand: InHand::of_new(),
             created,
             first_timestamp: None,
             max: None,

@@ -29,6 +29,7 @@ use crate::{
         epoch_cache::EpochCache,
         epoch_file::EPOCH_FILE,
         event::{LogContext, LogEvent},
+        in_hand::InHand,
         machine::{Log, Pending, State},
         partition_metadata,
         scan::Chain,
@@ -465,6 +466,7 @@ impl Log {
             let mut taken = Segment::new(segment.base, cx.now.wall);
             taken.size = size;
             taken.written = size;
+            taken.in_hand = InHand::of_found();
             taken.indexes = indexes_of(segment);
             self.segments.push(taken);
         }
@@ -535,6 +537,9 @@ impl Log {
         self.end = recovery.end;
         self.written_end = recovery.end;
         self.flushed_end = recovery.end;
+        if let Some(active) = self.segments.last_mut() {
+            active.in_hand.goes_on(active.size);
+        }
         if !self.hint.clean || self.hint.fresh.is_some() || recovery.stop_at.is_some() {
             // Which entries of the folder are durable is not known: the first flush covers them all.
             if !recovery.synced() {

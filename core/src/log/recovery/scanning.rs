@@ -410,6 +410,7 @@ impl Log {
         if lost > 0 {
             segment.size = cut.position;
             segment.written = cut.position;
+            segment.in_hand.cut(cut.position);
             segment.log.bump();
             if let Some(file) = segment.log.id {
                 let len = u64::from(cut.position);

@@ -40,6 +40,47 @@ fn appended_batches_are_read_without_a_read_operation() {
 }
 
 #[test]
+fn history_of_this_incarnation_is_sent_from_the_file() {
+    let config = crate::log::LogConfig {
+        segment_bytes: 40_000,
+        index_interval_bytes: 300,
+        ..crate::log::LogConfig::default()
+    };
+    let mut host = Host::new(config, fresh());
+    host.open();
+    host.run();
+    let mut expected = Vec::new();
+    for at in 0..3_000 {
+        let mut stored = batch(at).to_vec();
+        host.append(&batch(at)).unwrap();
+        stored[..8].copy_from_slice(&(at * 2).to_be_bytes());
+        stored[12..16].copy_from_slice(&1_i32.to_be_bytes());
+        expected.extend(stored);
+        if at % 100 == 0 {
+            host.run();
+            // Indexes of sealed segments leave the memory.
+            host.flush_all();
+        }
+    }
+    assert!(host.flush_all());
+    let (mut all, mut offset, mut copied) = (Vec::new(), 0, 0);
+    while offset < host.log.end() {
+        let request = ReadRequest {
+            max_bytes: 2000,
+            ..host.request(offset)
+        };
+        let slice = host.read(request).unwrap();
+        assert!(slice.next_offset > offset, "a reader gets on at {offset}");
+        assert_eq!(slice.base_offset, offset);
+        copied += usize::from(matches!(slice.parts[..], [Part::Bytes(_)]));
+        all.extend(host.bytes(&slice));
+        offset = slice.next_offset;
+    }
+    assert_eq!(all, expected);
+    assert_eq!(copied, 0);
+}
+
+#[test]
 fn segments_roll_at_segment_bytes_and_keep_every_batch() {
     let (mut host, expected) = filled(40);
     let probe = host.log.probe();

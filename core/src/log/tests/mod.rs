@@ -7,6 +7,7 @@ mod disk;
 mod faults;
 mod host;
 mod layout;
+mod size;
 mod storm;
 mod time;
 mod trimming;
