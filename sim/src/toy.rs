@@ -575,6 +575,7 @@ impl Node for Toy {
         match input {
             Input::Frame { connection, bytes } => self.request(connection, &bytes),
             Input::Storage(done) => self.stored(done),
+            Input::StorageMany(done) => done.into_iter().for_each(|done| self.stored(done)),
             Input::Stop => {
                 self.stopping = true;
                 self.maybe_sync();

@@ -46,6 +46,8 @@ pub enum Input {
     },
     /// A storage operation ended.
     Storage(Completion),
+    /// Several ended, in this order, before the host had anything to hand out: what they make dirty shares a sync.
+    StorageMany(Vec<Completion>),
     /// Bytes of a file range that a frame promised could not be read; the connection was closed.
     RangeUnreadable {
         /// The file.

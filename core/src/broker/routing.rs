@@ -28,6 +28,14 @@ impl Broker {
             // Back-pressure towards a slow reader is the driver's: it stops reading what it cannot answer.
             Input::Sent { .. } => {}
             Input::Storage(completion) => self.route_completion(completion),
+            Input::StorageMany(completions) => {
+                for completion in completions {
+                    if matches!(self.stage, Stage::Failed) {
+                        return;
+                    }
+                    self.route_completion(completion);
+                }
+            }
             Input::RangeUnreadable { file, fault } => {
                 self.tell(Event::RangeUnreadable { file, fault });
             }

@@ -163,6 +163,8 @@ struct Host {
     events: Vec<Event>,
     stopped: bool,
     correlation_id: i32,
+    /// How many times something waited for syncs: those that run beside each other count once.
+    sync_rounds: usize,
 }
 
 impl Host {
@@ -202,6 +204,7 @@ impl Host {
             events: Vec::new(),
             stopped: false,
             correlation_id: 0,
+            sync_rounds: 0,
         };
         host.drain();
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 5000));
@@ -218,25 +221,41 @@ impl Host {
         self.drain();
     }
 
+    /// Carries outputs out until there are none; syncs begin together, when nothing else is left to do.
     fn drain(&mut self) {
-        while let Some(output) = self.broker.poll_output() {
-            match output {
-                Output::Storage(op) => {
-                    let result = self.disk.perform(op.op);
-                    let completion = Completion { id: op.id, result };
-                    self.broker.handle(self.now, Input::Storage(completion));
+        let mut syncs = Vec::new();
+        loop {
+            let mut done = Vec::new();
+            while let Some(output) = self.broker.poll_output() {
+                match output {
+                    Output::Storage(op) if matches!(op.op, FileOp::Sync { .. }) => {
+                        let result = self.disk.perform(op.op);
+                        syncs.push(Completion { id: op.id, result });
+                    }
+                    Output::Storage(op) => {
+                        let result = self.disk.perform(op.op);
+                        done.push(Completion { id: op.id, result });
+                    }
+                    Output::Send { frame, .. } => {
+                        let bytes = self.bytes(frame);
+                        self.sent.push_back(bytes);
+                    }
+                    Output::Event(event) => self.events.push(event),
+                    Output::Stopped => self.stopped = true,
+                    Output::Dial { .. } => panic!("a quorum of one has nobody to call"),
+                    Output::Close { .. }
+                    | Output::PauseReading { .. }
+                    | Output::ResumeReading { .. } => {}
                 }
-                Output::Send { frame, .. } => {
-                    let bytes = self.bytes(frame);
-                    self.sent.push_back(bytes);
-                }
-                Output::Event(event) => self.events.push(event),
-                Output::Stopped => self.stopped = true,
-                Output::Dial { .. } => panic!("a quorum of one has nobody to call"),
-                Output::Close { .. }
-                | Output::PauseReading { .. }
-                | Output::ResumeReading { .. } => {}
             }
+            if done.is_empty() {
+                if syncs.is_empty() {
+                    return;
+                }
+                self.sync_rounds += 1;
+                done = std::mem::take(&mut syncs);
+            }
+            self.broker.handle(self.now, Input::StorageMany(done));
         }
     }
 
@@ -282,33 +301,7 @@ impl Host {
     }
 
     fn produce(&mut self, topic: &str, acks: i16, values: &[&str]) -> (i16, i64) {
-        let mut batch = BatchBuilder::new(Compression::None);
-        for value in values {
-            let record = NewRecord {
-                timestamp: 1_700_000_000_000,
-                key: None,
-                value: Some(value.as_bytes()),
-                headers: &[],
-            };
-            batch.append(&record).unwrap();
-        }
-        let partition = PartitionProduceData {
-            index: 0,
-            records: Some(batch.build().unwrap()),
-            ..PartitionProduceData::default()
-        };
-        let topic = TopicProduceData {
-            name: KafkaString::from(topic.to_owned()),
-            partition_data: vec![partition],
-            ..TopicProduceData::default()
-        };
-        let request = ProduceRequestData {
-            acks,
-            timeout_ms: 1000,
-            topic_data: vec![topic],
-            ..ProduceRequestData::default()
-        };
-        let answer = self.ask(9, &request);
+        let answer = self.ask(9, &produce_request(topic, acks, values));
         let partition = &answer.responses[0].partition_responses[0];
         (partition.error_code, partition.base_offset)
     }
@@ -378,11 +371,94 @@ impl Host {
     }
 }
 
+fn produce_request(topic: &str, acks: i16, values: &[&str]) -> ProduceRequestData {
+    let mut batch = BatchBuilder::new(Compression::None);
+    for value in values {
+        let record = NewRecord {
+            timestamp: 1_700_000_000_000,
+            key: None,
+            value: Some(value.as_bytes()),
+            headers: &[],
+        };
+        batch.append(&record).unwrap();
+    }
+    let partition = PartitionProduceData {
+        index: 0,
+        records: Some(batch.build().unwrap()),
+        ..PartitionProduceData::default()
+    };
+    let topic = TopicProduceData {
+        name: KafkaString::from(topic.to_owned()),
+        partition_data: vec![partition],
+        ..TopicProduceData::default()
+    };
+    ProduceRequestData {
+        acks,
+        timeout_ms: 1000,
+        topic_data: vec![topic],
+        ..ProduceRequestData::default()
+    }
+}
+
 #[test]
 fn empty_directory_becomes_a_serving_broker() {
     let host = Host::start(Disk::default(), 1, &[]);
     assert!(host.events.contains(&Event::Ready), "{:?}", host.events);
     assert!(host.disk.files.contains_key("meta.properties"));
+}
+
+#[test]
+fn first_batch_on_an_empty_directory_waits_for_few_syncs_in_a_row() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    // Identity; the vote beside the folder that holds it; its rename; the first entries; the registration; the unfencing.
+    assert!(host.sync_rounds <= 6, "{}", host.sync_rounds);
+    host.create("orders");
+    assert_eq!(host.produce("orders", 1, &["a"]), (0, 0));
+    // The topic; the batch. What the epoch's file needs besides concerns nobody.
+    assert!(host.sync_rounds <= 11, "{}", host.sync_rounds);
+}
+
+#[test]
+fn writes_that_end_together_share_a_sync() {
+    let mut host = Host::start(Disk::default(), 1, &[]);
+    host.create("orders");
+    assert_eq!(host.produce("orders", 1, &["a"]), (0, 0));
+    let before = host.disk.syncs;
+    for number in 0..5 {
+        let request = produce_request("orders", 1, &["b"]);
+        let frame = encode_request(9, 100 + number, "test", &request).unwrap();
+        let input = Input::Frame {
+            connection: CLIENT,
+            bytes: frame.slice(4..),
+        };
+        host.broker.handle(host.now, input);
+    }
+    host.drain();
+    assert_eq!(host.sent.len(), 5);
+    assert_eq!(host.disk.syncs, before + 1);
+}
+
+#[test]
+fn first_start_that_died_over_its_meta_properties_is_repeated() {
+    for torn in ["", "#\ncluster.id=x", "\0\0\0\0"] {
+        let mut disk = Disk::default();
+        let content = torn.as_bytes().to_vec();
+        disk.files.insert("meta.properties".into(), content);
+        disk.dirs.insert("lost+found".into());
+        let host = Host::start(disk, 1, &[]);
+        assert!(host.events.contains(&Event::Ready), "{:?}", host.events);
+    }
+}
+
+#[test]
+fn damaged_meta_properties_of_a_used_directory_is_refused() {
+    let host = Host::start(Disk::default(), 1, &[]);
+    let mut disk = host.stop();
+    let content = disk.files.get_mut("meta.properties").unwrap();
+    content.truncate(20);
+    let host = Host::start(disk, 2, &[]);
+    assert!(host.stopped);
+    assert!(!host.events.contains(&Event::Ready), "{:?}", host.events);
 }
 
 #[test]

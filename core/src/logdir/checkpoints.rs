@@ -65,8 +65,19 @@ impl Checkpoints {
             return;
         }
         let path = self.root.join(kind.file_name());
-        self.writing
-            .push((kind, AtomicFile::start(storage, self.owner, path, content)));
+        let file = match kind {
+            // Nothing else is in the directory before it is durable, so a torn one is known for what it is.
+            CheckpointKind::MetaProperties => {
+                AtomicFile::start_first(storage, self.owner, path, content)
+            }
+            CheckpointKind::RecoveryPoint
+            | CheckpointKind::LogStart
+            | CheckpointKind::HighWatermark
+            | CheckpointKind::CleanShutdown => {
+                AtomicFile::start(storage, self.owner, path, content)
+            }
+        };
+        self.writing.push((kind, file));
     }
 
     /// Returns whether a completion belongs here.

@@ -14,6 +14,12 @@ use crate::{
 /// Larger small files cannot be valid: 100,000 partitions with names of 249 characters fit.
 const SMALL_FILE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 
+/// Where `meta.properties` may have been prepared.
+const META_PROPERTIES_NEW: &str = "meta.properties.tmp";
+
+/// What some file systems have at their top.
+const LOST_AND_FOUND: &str = "lost+found";
+
 const NAMES: [&str; 6] = [
     files::META_PROPERTIES,
     files::CLEAN_SHUTDOWN,
@@ -26,7 +32,7 @@ const NAMES: [&str; 6] = [
 /// What was found in a log directory.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// `meta.properties`; `None` in a directory that was never used.
+    /// `meta.properties`; `None` in a directory that was never used, also where the first start ended while it wrote that file.
     pub meta: Option<MetaProperties>,
     /// Broker epoch of a valid clean-shutdown marker, which is durably gone by now.
     pub clean: Option<i64>,
@@ -223,7 +229,13 @@ impl Startup {
             high_watermarks,
             synced_marks,
         ] = std::mem::take(contents);
-        self.found.meta = meta.as_deref().map(MetaProperties::parse).transpose()?;
+        self.found.meta = match meta.as_deref().map(MetaProperties::parse) {
+            Some(Ok(meta)) => Some(meta),
+            // The first start ended while it wrote the file: nothing was built on it.
+            Some(Err(_)) if self.holds_nothing_else() => None,
+            Some(Err(error)) => return Err(error.into()),
+            None => None,
+        };
         self.found.recovery_points = recovery_points;
         self.found.log_starts = log_starts;
         self.found.high_watermarks = high_watermarks;
@@ -240,6 +252,20 @@ impl Startup {
         };
         self.step = Step::RemovingMarker(storage.submit(self.owner, remove));
         Ok(None)
+    }
+
+    /// Returns whether the directory holds nothing that this node, or an earlier one, has put there after `meta.properties`.
+    fn holds_nothing_else(&self) -> bool {
+        let is_nothing = |name: &str| {
+            matches!(
+                name,
+                files::META_PROPERTIES | META_PROPERTIES_NEW | LOST_AND_FOUND
+            )
+        };
+        self.found
+            .entries
+            .iter()
+            .all(|entry| is_nothing(&entry.name))
     }
 
     fn finish(&mut self) -> Found {

@@ -10,7 +10,9 @@ use seedlog::{
 use seedlog_core::{
     broker::{Input, Output},
     ids::ConnectionId,
-    storage::{FileId, FileOp, FilePath, Frame, Head, LogDirId, Owner, StorageQueue, WriteData},
+    storage::{
+        Completion, FileId, FileOp, FilePath, Frame, Head, LogDirId, Owner, StorageQueue, WriteData,
+    },
     time::{Instant, Now},
 };
 
@@ -27,6 +29,16 @@ struct Append {
     end: u64,
     batch_at: usize,
     answer: Bytes,
+}
+
+impl Append {
+    fn stored(&mut self, completion: Completion) {
+        completion.result.unwrap();
+        if let Some(connection) = self.waiting.pop_front() {
+            let frame = Frame::Whole(self.answer.clone());
+            self.outputs.push_back(Output::Send { connection, frame });
+        }
+    }
 }
 
 impl Machine for Append {
@@ -50,12 +62,9 @@ impl Machine for Append {
                     .submit(Owner(1), FileOp::Write { file, at, data });
                 self.waiting.push_back(connection);
             }
-            Input::Storage(completion) => {
-                completion.result.unwrap();
-                if let Some(connection) = self.waiting.pop_front() {
-                    let frame = Frame::Whole(self.answer.clone());
-                    self.outputs.push_back(Output::Send { connection, frame });
-                }
+            Input::Storage(completion) => self.stored(completion),
+            Input::StorageMany(completions) => {
+                completions.into_iter().for_each(|done| self.stored(done));
             }
             _ => {}
         }

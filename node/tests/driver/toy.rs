@@ -22,8 +22,8 @@ use seedlog_core::{
     event::Event,
     ids::ConnectionId,
     storage::{
-        FileId, FileOp, FilePath, FileRange, Frame, Generation, Head, LogDirId, Owner, Part,
-        StorageQueue, SyncTarget, WriteData,
+        Completion, FileId, FileOp, FilePath, FileRange, Frame, Generation, Head, LogDirId, Owner,
+        Part, StorageQueue, SyncTarget, WriteData,
     },
     time::{Instant, Now},
 };
@@ -199,6 +199,14 @@ impl Toy {
             self.send(connection, whole(&self.end.to_be_bytes()));
         }
     }
+
+    fn stored(&mut self, completion: &Completion) {
+        completion
+            .result
+            .as_ref()
+            .expect("a toy has no storage faults");
+        self.completed(completion.id.seq);
+    }
 }
 
 impl Machine for Toy {
@@ -219,9 +227,9 @@ impl Machine for Toy {
                     self.send(asker, whole(b""));
                 }
             }
-            Input::Storage(completion) => {
-                completion.result.expect("a toy has no storage faults");
-                self.completed(completion.id.seq);
+            Input::Storage(completion) => self.stored(&completion),
+            Input::StorageMany(completions) => {
+                completions.iter().for_each(|done| self.stored(done));
             }
             Input::Timeout => {
                 let due: Vec<_> = self

@@ -18,6 +18,10 @@ pub(super) fn fold_input(engine: &mut Engine<Happening>, node: usize, input: &In
         Input::Storage(completion) => {
             (5 + u64::from(completion.result.is_err()), completion.id.seq)
         }
+        Input::StorageMany(completions) => {
+            let last = completions.last().map_or(0, |done| done.id.seq);
+            (11, last)
+        }
         Input::RangeUnreadable { file, .. } => (7, file.0),
         Input::Timeout => (8, 0),
         Input::Stop => (9, 0),
