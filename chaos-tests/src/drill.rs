@@ -53,7 +53,7 @@ pub const DRILLS: &[Drill] = &[
     Drill {
         bug: Planted::B47,
         checkers: &["RecoveryOracle", "lost-write"],
-        seeds: &[3],
+        seeds: &[30],
     },
 ];
 

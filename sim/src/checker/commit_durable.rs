@@ -19,6 +19,8 @@ pub(super) struct CommitDurable {
     looked: BTreeMap<(usize, Place), i64>,
     /// The committed end of the metadata log looked at last.
     metadata: BTreeMap<usize, i64>,
+    /// The step of each node's disk when its present incarnation started.
+    started: BTreeMap<usize, u64>,
 }
 
 impl Checker for CommitDurable {
@@ -43,24 +45,33 @@ impl Checker for CommitDurable {
                 cause: Some(cause),
                 ..
             } if !ghost.is_beyond(cause.node) => {
-                if let Some(known) = ghost.write(*write) {
+                // A recovery writes again what it keeps: since when the bytes were durable before it, the disk no longer tells.
+                // For what left before it the high watermark has been looked at.
+                let started = self.started.get(&cause.node).copied();
+                let is_of_present = started.is_none_or(|started| cause.step >= started);
+                if let Some(known) = ghost.write(*write).filter(|_| is_of_present) {
                     acknowledged(ghost, (*write, known), *acked, cause, verdict);
                 }
             }
-            Seen::Node {
-                node,
-                change: NodeChange::Started | NodeChange::LostPower { .. },
-                ..
-            } => {
-                self.looked.retain(|(looked, _), _| looked != node);
-                self.metadata.remove(node);
-            }
+            Seen::Node { node, change, disk } => match change {
+                NodeChange::Started => {
+                    self.forget(*node);
+                    self.started.insert(*node, disk.step());
+                }
+                NodeChange::LostPower { .. } => self.forget(*node),
+                _ => {}
+            },
             _ => {}
         }
     }
 }
 
 impl CommitDurable {
+    fn forget(&mut self, node: usize) {
+        self.looked.retain(|(looked, _), _| *looked != node);
+        self.metadata.remove(&node);
+    }
+
     /// The metadata log is durable whatever the flush rule says.
     fn metadata(&mut self, node: usize, committed: i64, disk: &Disk, verdict: &mut Verdict<'_>) {
         if self.metadata.insert(node, committed) == Some(committed) {
