@@ -5,7 +5,7 @@
 //! absolute figures do not.
 //!
 //! ```text
-//! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start …]
+//! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start|memory …]
 //!     [--rounds N] [--mebibytes N] [--request BYTES] [--gate RATIO]
 //! ```
 
@@ -21,6 +21,7 @@ mod client;
 mod driver;
 mod floor;
 mod measure;
+mod memory;
 mod report;
 mod start;
 mod subject;
@@ -40,7 +41,10 @@ fn main() -> ExitCode {
         passed &= compare(work, &plan);
     }
     if plan.asks_for("start") {
-        start::run(&plan, &scratch());
+        passed &= start::run(&plan, &scratch());
+    }
+    if plan.asks_for("memory") {
+        passed &= memory::run(&plan, &scratch());
     }
     if passed {
         ExitCode::SUCCESS

@@ -17,8 +17,9 @@ use crate::{
     subject::{BINARY, await_ready},
 };
 
-/// Measures rounds of starts, each beside a bare process and ten flushes.
-pub(crate) fn run(plan: &Plan, scratch: &Path) {
+/// Measures rounds of starts, each beside a bare process and ten flushes; `false` when there is a gate and the first
+/// batch takes longer than those.
+pub(crate) fn run(plan: &Plan, scratch: &Path) -> bool {
     println!("\nstart on an empty folder: {} rounds", plan.rounds);
     let dir = scratch.join(format!("start-{}", std::process::id()));
     let mut rounds = Vec::new();
@@ -40,13 +41,18 @@ pub(crate) fn run(plan: &Plan, scratch: &Path) {
             rounds.iter().map(|round| pick(round).as_secs_f64() * 1e3),
         ))
     };
+    // Each start is compared with what the same machine did at the same time.
+    let ratio = median(&sorted(rounds.iter().map(|(bare, flushes, first, _)| {
+        first.as_secs_f64() / (*bare + *flushes).as_secs_f64()
+    })));
     println!(
-        "process {:.1} ms + ten flushes {:.1} ms; first batch acknowledged after {:.1} ms; idle {:.1} MiB",
+        "process {:.1} ms + ten flushes {:.1} ms; first batch acknowledged after {:.1} ms: {ratio:.2} of that; idle {:.1} MiB",
         millis(|round| round.0),
         millis(|round| round.1),
         millis(|round| round.2),
         median(&sorted(rounds.iter().map(|round| round.3 as f64 / 1024.0)))
     );
+    plan.gate.is_none() || ratio <= 1.0
 }
 
 /// How long the system takes to start and end a process that does nothing.

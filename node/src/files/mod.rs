@@ -5,22 +5,24 @@
 //! removal of whole folders. Operations on one file keep their order across the two: while a worker reads a file, later
 //! operations on it wait. A sync stands outside that order, as its contract allows: it covers what had completed before it
 //! was submitted, and writes that follow do not wait for it.
+//!
+//! Where there is nobody to keep waiting the thread itself waits for syncs, which saves two wake-ups of a thread in each: before
+//! the node serves anybody, and for small sets while there is only one connection, whose next answer needs the sync anyway. All
+//! that are due at the end of a turn are done beside each other.
 
 use std::{
     fs::{self, File},
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSlice},
     path::PathBuf,
     rc::Rc,
     sync::Arc,
 };
 
-use bytes::Bytes;
-use rustix::io::{Errno, ReadWriteFlags};
 use seedlog_core::{
     ids::ConnectionId,
     storage::{
         Completion, DirEntry, EntryKind, FileId, FileOp, FilePath, FileRange, OpId, OpResult,
-        StorageFault, StorageOp, SyncTarget, WriteData,
+        StorageFault, StorageOp, WriteData,
     },
 };
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,16 +30,19 @@ use tokio::sync::mpsc::UnboundedSender;
 mod fault;
 mod lock;
 mod pending;
+mod reading;
+mod syncing;
 mod table;
 mod workers;
 
 pub use lock::LogDirError;
-pub(crate) use {fault::fault, table::Cuts, workers::Done};
+pub(crate) use {fault::fault, reading::fill_cached, table::Cuts, workers::Done};
 
+use crate::shard::Buffers;
 use lock::{DirLock, LOCK_FILE};
 use pending::{PendingWrites, WAITING_BYTES_MAX, write_all};
 use table::Table;
-use workers::{Job, SyncSet, Workers};
+use workers::{Job, Workers};
 
 /// All files of this process's log directories.
 #[derive(Debug)]
@@ -46,6 +51,14 @@ pub struct Files {
     workers: Workers,
     pending: PendingWrites,
     above: FoldersAbove,
+    /// Whether clients are served.
+    is_serving: bool,
+    /// Whether there is at most one connection.
+    is_alone: bool,
+    /// Syncs that this thread will wait for, with their files and folders.
+    waiting: Vec<(OpId, Vec<Arc<File>>, Vec<PathBuf>)>,
+    /// Memory for reads: that of the last one is in the processor's cache, and new memory costs more than the read itself.
+    buffers: Buffers,
     _locks: Vec<DirLock>,
 }
 
@@ -115,8 +128,27 @@ impl Files {
             workers: Workers::new(done),
             pending: PendingWrites::default(),
             above,
+            is_serving: false,
+            is_alone: false,
+            waiting: Vec::new(),
+            buffers: Buffers::default(),
             _locks: locks,
         })
+    }
+
+    /// Drops memory that no read has needed for a while.
+    pub(crate) fn shrink(&mut self) {
+        self.buffers.shrink();
+    }
+
+    /// Notes that clients depend on this thread from now on.
+    pub(crate) const fn begin_service(&mut self) {
+        self.is_serving = true;
+    }
+
+    /// Notes whether there is at most one connection, which nothing but its own requests can hold up.
+    pub(crate) const fn be_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
     }
 
     /// Performs an operation, or hands it to a worker; what completes at once is appended to `completed`. A write may wait for
@@ -291,37 +323,6 @@ impl Files {
         write_all(&handle, at, slices).1
     }
 
-    fn read(&mut self, id: OpId, file: FileId, at: u64, len: u32) -> Option<io::Result<OpResult>> {
-        let source = match self.table.handle(file) {
-            Ok(source) => source,
-            Err(error) => return Some(Err(error)),
-        };
-        let held = match source.metadata() {
-            Ok(metadata) => metadata.len().saturating_sub(at),
-            Err(error) => return Some(Err(error)),
-        };
-        // No more than the file holds, whatever was asked for: the buffer is made before the bytes are seen.
-        let len = usize::try_from(held.min(u64::from(len))).unwrap_or(usize::MAX);
-        if len <= INLINE_READ_BYTES_MAX {
-            match read_cached(&source, at, len) {
-                Ok(Some(bytes)) => return Some(Ok(OpResult::Data(bytes))),
-                Ok(None) => {}
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        if let Some(entry) = self.table.entry(file) {
-            entry.busy = true;
-        }
-        self.workers.submit([Job::Read {
-            id,
-            file,
-            source,
-            at,
-            len,
-        }]);
-        None
-    }
-
     fn truncate(&mut self, file: FileId, len: u64) -> io::Result<()> {
         let handle = self.table.handle(file)?;
         if let Some(entry) = self.table.entry(file) {
@@ -329,45 +330,6 @@ impl Files {
             entry.cuts.cut(len);
         }
         handle.set_len(len)
-    }
-
-    fn sync(
-        &mut self,
-        id: OpId,
-        files: &[SyncTarget],
-        dirs: &[FilePath],
-    ) -> Option<io::Result<OpResult>> {
-        if files.is_empty() && dirs.is_empty() {
-            return Some(Ok(OpResult::Done));
-        }
-        let mut targets = Vec::with_capacity(files.len());
-        for target in files {
-            match self.table.handle(target.file) {
-                Ok(handle) => targets.push(handle),
-                Err(error) => return Some(Err(error)),
-            }
-            // Cleared at the start, so that a write during the sync counts as not synced.
-            if let Some(entry) = self.table.entry(target.file) {
-                entry.dirty = false;
-            }
-        }
-        let places: io::Result<Vec<_>> = dirs.iter().map(|dir| self.table.locate(dir)).collect();
-        let mut places = match places {
-            Ok(places) => places,
-            Err(error) => return Some(Err(error)),
-        };
-        if !self.above.unsynced.is_empty() {
-            places.extend_from_slice(&self.above.unsynced);
-            self.above.syncs.push(id);
-        }
-        let set = SyncSet::new(id, targets.len() + places.len());
-        let targets = targets.into_iter();
-        let places = places.into_iter();
-        let jobs = targets
-            .map(|file| Job::SyncFile(Arc::clone(&set), file))
-            .chain(places.map(|place| Job::SyncDir(Arc::clone(&set), place)));
-        self.workers.submit(jobs);
-        None
     }
 
     fn rename(&mut self, from: &FilePath, to: &FilePath) -> io::Result<()> {
@@ -418,34 +380,6 @@ const fn file_of(op: &FileOp) -> Option<FileId> {
     }
 }
 
-/// Reads `len` bytes if the page cache holds them all.
-fn read_cached(file: &File, at: u64, len: usize) -> io::Result<Option<Bytes>> {
-    let mut bytes = vec![0; len];
-    Ok(fill_cached(file, at, &mut bytes)?.then(|| Bytes::from(bytes)))
-}
-
-/// Fills a buffer from the page cache; `false` if some of the bytes are not there, or the file is shorter.
-pub(crate) fn fill_cached(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<bool> {
-    if bytes.is_empty() {
-        return Ok(true);
-    }
-    loop {
-        let slices = &mut [IoSliceMut::new(bytes)];
-        return match rustix::io::preadv2(file, slices, at, ReadWriteFlags::NOWAIT) {
-            Ok(count) => Ok(count == bytes.len()),
-            Err(Errno::AGAIN) => Ok(false),
-            Err(Errno::INTR) => continue,
-            // A file system that cannot say what it has cached: small reads are worth the risk of a wait.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) if bytes.len() <= BLIND_READ_BYTES_MAX => {
-                let count = rustix::io::pread(file, &mut *bytes, at)?;
-                Ok(count == bytes.len())
-            }
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-            Err(errno) => Err(errno.into()),
-        };
-    }
-}
-
 /// Finds out how many files this process may open, after asking for as many as its hard limit allows.
 pub(crate) fn descriptors_max() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -462,13 +396,6 @@ pub(crate) fn descriptors_max() -> usize {
         usize::try_from(current).unwrap_or(usize::MAX)
     })
 }
-
-/// Larger reads always go to a worker, even if the page cache holds them: copying this much takes a tenth of a millisecond, for
-/// which a thread may well be woken instead.
-const INLINE_READ_BYTES_MAX: usize = 1024 * 1024;
-
-/// The largest read done without knowing whether it blocks.
-const BLIND_READ_BYTES_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests;

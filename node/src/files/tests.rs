@@ -1,5 +1,6 @@
 use std::{fs, path::Path};
 
+use bytes::Bytes;
 use seedlog_core::storage::{
     FaultKind, Generation, LogDirId, Owner, StorageQueue,
     contract::{CHECKS, Host},
@@ -30,6 +31,7 @@ impl Host for RealFiles {
             self.files.submit(op, &mut completed);
         }
         self.files.write_pending(&mut completed);
+        self.files.sync_waiting(&mut completed);
         while completed.len() < count {
             match self.done.blocking_recv() {
                 Some(Done::Storage(completion, file)) => {
@@ -48,6 +50,22 @@ fn real_files_keep_the_storage_contract() {
         let dir = tempfile::tempdir().unwrap();
         eprintln!("{name}");
         check(&mut RealFiles::new(dir.path(), 1000));
+    }
+}
+
+#[test]
+fn syncs_of_a_node_that_serves_keep_the_contract_too() {
+    for (name, check) in CHECKS {
+        let dir = tempfile::tempdir().unwrap();
+        eprintln!("{name}");
+        let mut host = RealFiles::new(dir.path(), 1000);
+        host.files.begin_service();
+        check(&mut host);
+        let dir = tempfile::tempdir().unwrap();
+        let mut host = RealFiles::new(dir.path(), 1000);
+        host.files.begin_service();
+        host.files.be_alone(true);
+        check(&mut host);
     }
 }
 
@@ -117,6 +135,9 @@ fn a_failed_sync_says_why() {
         files: Vec::new(),
         dirs: vec![FilePath::root(LogDirId(0)).join("nowhere")],
     };
+    let fault = run(&mut host, &mut queue, op.clone()).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::NotFound);
+    host.files.begin_service();
     let fault = run(&mut host, &mut queue, op).unwrap_err();
     assert_eq!(fault.kind, FaultKind::NotFound);
 }

@@ -10,7 +10,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, Thread},
 };
 
 use bytes::Bytes;
@@ -60,35 +60,71 @@ pub(crate) enum Done {
 /// The files and folders of one sync; ends when the last of them has.
 #[derive(Debug)]
 pub(crate) struct SyncSet {
-    id: OpId,
+    end: End,
     open: AtomicUsize,
-    fault: Mutex<Option<StorageFault>>,
+    error: Mutex<Option<io::Error>>,
+}
+
+/// Who learns of the end of a set.
+#[derive(Debug)]
+enum End {
+    /// The core, by the completion of this operation.
+    Completion(OpId),
+    /// A thread that waits for it.
+    Waiter(Thread),
 }
 
 impl SyncSet {
-    /// Starts a set of `parts` files and folders.
+    /// Starts a set of `parts` files and folders that is an operation of the core.
     pub(crate) fn new(id: OpId, parts: usize) -> Arc<Self> {
+        Self::start(End::Completion(id), parts)
+    }
+
+    /// Starts a set of `parts` files and folders whose end this thread waits for.
+    pub(crate) fn awaited(parts: usize) -> Arc<Self> {
+        Self::start(End::Waiter(thread::current()), parts)
+    }
+
+    fn start(end: End, parts: usize) -> Arc<Self> {
         Arc::new(Self {
-            id,
+            end,
             open: AtomicUsize::new(parts),
-            fault: Mutex::new(None),
+            error: Mutex::new(None),
         })
     }
 
-    /// Notes the end of one part; the last one yields the completion of the whole.
+    /// Notes the end of one part; the last one yields the completion of the whole, or wakes who waits for it.
     fn end(&self, result: io::Result<()>) -> Option<Done> {
         if let Err(error) = result {
-            locked(&self.fault).get_or_insert(fault(&error));
+            locked(&self.error).get_or_insert(error);
         }
         if self.open.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
-        let result = match *locked(&self.fault) {
+        match &self.end {
+            End::Completion(id) => {
+                let result = self.take_result().map_err(|error| fault(&error));
+                Some(Done::Storage(Completion { id: *id, result }, None))
+            }
+            End::Waiter(thread) => {
+                thread.unpark();
+                None
+            }
+        }
+    }
+
+    fn take_result(&self) -> io::Result<OpResult> {
+        match locked(&self.error).take() {
             None => Ok(OpResult::Done),
-            Some(fault) => Err(fault),
-        };
-        let id = self.id;
-        Some(Done::Storage(Completion { id, result }, None))
+            Some(error) => Err(error),
+        }
+    }
+
+    fn wait(&self) -> io::Result<OpResult> {
+        while self.open.load(Ordering::Acquire) > 0 {
+            thread::park();
+        }
+        self.take_result()
     }
 }
 
@@ -141,6 +177,22 @@ impl Workers {
                 break;
             }
         }
+    }
+
+    /// Performs the jobs of an [awaited](SyncSet::awaited) set, one of them on this thread, and waits for their end.
+    pub(crate) fn perform_awaited(
+        &mut self,
+        set: &SyncSet,
+        mut jobs: Vec<Job>,
+    ) -> io::Result<OpResult> {
+        let own = jobs.pop();
+        if !jobs.is_empty() {
+            self.submit(jobs);
+        }
+        if let Some(own) = own {
+            self.shared.perform(own);
+        }
+        set.wait()
     }
 
     /// Starts a thread; without any, the work is done by the caller, because a job must end.

@@ -11,14 +11,14 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 /// Buffers that no connection holds at the moment. A frame handed to the machine may still share the memory of one; such a
 /// buffer is passed over until the frame is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     ordinary: Vec<BytesMut>,
     large: Vec<BytesMut>,
 }
 
 impl Buffers {
     /// Lends an empty buffer with room for at least `bytes`.
-    pub(super) fn take(&mut self, bytes: usize) -> BytesMut {
+    pub(crate) fn take(&mut self, bytes: usize) -> BytesMut {
         let spare = if bytes <= READ_BYTES {
             &mut self.ordinary
         } else {
@@ -35,7 +35,7 @@ impl Buffers {
     }
 
     /// Takes a buffer back, whatever it holds is dropped.
-    pub(super) fn give(&mut self, mut buffer: BytesMut, bytes: usize) {
+    pub(crate) fn give(&mut self, mut buffer: BytesMut, bytes: usize) {
         buffer.clear();
         if bytes <= READ_BYTES {
             keep(&mut self.ordinary, buffer, ORDINARY_KEPT_MAX);
@@ -45,7 +45,7 @@ impl Buffers {
     }
 
     /// Drops large buffers, when nobody has used one for a while.
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.large.clear();
     }
 }

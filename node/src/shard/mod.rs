@@ -33,7 +33,7 @@ mod inbound;
 mod outbound;
 mod tasks;
 
-use buffers::Buffers;
+pub(crate) use buffers::Buffers;
 use connection::Connection;
 use dial::Dials;
 pub use tasks::{Exit, Stop};
@@ -214,6 +214,7 @@ impl<M: Machine> Shard<M> {
     fn turn<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         self.now = self.clock.now();
         let begin = self.now.instant;
+        self.files.be_alone(self.connections.len() <= 1);
         let result = act(self);
         self.settle();
         self.wake_timer();
@@ -239,7 +240,7 @@ impl<M: Machine> Shard<M> {
                 self.carry_out();
             } else if !self.dirty.is_empty() {
                 self.flush_dirty();
-            } else {
+            } else if !self.files.sync_waiting(&mut self.completed) {
                 return;
             }
         }
@@ -288,8 +289,14 @@ impl<M: Machine> Shard<M> {
     }
 
     fn feed_completions(&mut self) {
-        for completion in self.completed.drain(..) {
-            self.machine.handle(self.now, Input::Storage(completion));
+        // Together: what one sync can cover should not be asked for one by one.
+        let input = match self.completed.len() {
+            0 => return,
+            1 => self.completed.pop().map(Input::Storage),
+            _ => Some(Input::StorageMany(std::mem::take(&mut self.completed))),
+        };
+        if let Some(input) = input {
+            self.machine.handle(self.now, input);
         }
     }
 
@@ -324,6 +331,9 @@ impl<M: Machine> Shard<M> {
     fn on_event(&mut self, event: &Event) {
         if let Event::Fatal { message } = event {
             self.fatal.get_or_insert_with(|| message.clone());
+        }
+        if *event == Event::Ready {
+            self.files.begin_service();
         }
         (self.observer)(event);
     }

@@ -205,6 +205,7 @@ async fn sweep<M: Machine>(shard: Shared<M>) {
         let mut shard = shard.borrow_mut();
         if round.is_multiple_of(SHRINK_ROUNDS) {
             shard.buffers.shrink();
+            shard.files.shrink();
         }
         shard.turn(Shard::drop_silent);
     }
