@@ -74,7 +74,8 @@ impl Raft {
             is_founder: state.is_founder || (granted && !self.has_voters && self.is_empty()),
             ..state
         };
-        if is_newer || vote != *self.ballot.latest() {
+        // Only a new epoch or a vote that is given now ends the present role.
+        if is_newer || vote.voted != self.ballot.latest().voted {
             self.decide(cx, vote);
             let role = self.waiting_role();
             self.enter(cx, role);

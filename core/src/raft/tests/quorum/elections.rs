@@ -2,7 +2,7 @@
 
 use crate::{
     ids::{Epoch, Uuid},
-    raft::{RaftEvent, tests::disk::Disk},
+    raft::{CallId, PeerRequest, RaftEvent, VoteRequest, tests::disk::Disk},
 };
 
 use super::{End, Quorum};
@@ -203,6 +203,33 @@ fn leader_without_a_majority_resigns_and_commits_nothing_more() {
         "{:?}",
         quorum.probes()
     );
+    quorum.check();
+}
+
+#[test]
+fn vote_asked_for_in_an_epoch_that_has_a_leader_changes_nothing() {
+    let mut quorum = Quorum::founded(12, 3, 0);
+    quorum.run_until(3_000, Quorum::is_settled);
+    let (leader, epoch) = (quorum.leader().unwrap(), quorum.epoch());
+    let [follower, rival] = others(leader);
+    for asked in [leader, follower] {
+        let candidate = quorum.at(rival).key;
+        let request = PeerRequest::Vote(VoteRequest {
+            cluster_id: None,
+            voter: None,
+            candidate,
+            epoch,
+            last: quorum.live(leader).raft.last_position(),
+            is_pre_vote: false,
+        });
+        let role = quorum.live(asked).raft.probe().role;
+        quorum.act(asked, |node, moment| {
+            node.take_request(moment, (candidate.id, CallId(1)), request)
+        });
+        assert_eq!(quorum.live(asked).raft.probe().role, role);
+    }
+    quorum.run(5_000);
+    assert_eq!((quorum.leader(), quorum.epoch()), (Some(leader), epoch));
     quorum.check();
 }
 

@@ -107,6 +107,38 @@ fn snapshot_takes_the_place_of_a_conflicting_log() {
     }
 }
 
+/// A restart leaves entries before the last snapshot in the log, whose epochs the log no longer knows. What a follower holds
+/// there is another log's.
+#[test]
+fn leader_that_restarted_takes_no_foreign_tail_for_its_own() {
+    for seed in 0..10 {
+        let mut quorum = Quorum::new(seed, 3, 0).with(eager).found();
+        quorum.run_until(3_000, Quorum::is_settled);
+        let old = quorum.leader().unwrap();
+        quorum.isolate(old);
+        for _ in 0..60 {
+            quorum.append(old);
+        }
+        let is_other = |quorum: &Quorum| quorum.leader().is_some_and(|id| id != old);
+        assert!(quorum.run_until(10_000, is_other));
+        busy(&mut quorum, 10 + usize::try_from(seed).unwrap());
+        for id in (1..=3).filter(|id| *id != old) {
+            quorum.end(id, End::Kill);
+            quorum.start(id);
+        }
+        assert!(quorum.run_until(10_000, is_other));
+        quorum.heal();
+        assert!(
+            quorum.run_until(10_000, Quorum::is_settled),
+            "{:?}",
+            quorum.probes()
+        );
+        let new = quorum.leader().unwrap();
+        assert_eq!(quorum.live(old).state, quorum.live(new).state);
+        quorum.check();
+    }
+}
+
 #[test]
 fn snapshot_larger_than_a_piece_is_fetched_whole() {
     let mut quorum = Quorum::new(3, 3, 0).with(eager).found();
