@@ -1,6 +1,7 @@
 //! The `chaos` command: hunt for failures, replay, shrink and explain them, and drill with planted bugs.
 
 use std::{
+    cell::Cell,
     error::Error,
     fs,
     ops::Range,
@@ -15,7 +16,7 @@ use seedlog_chaos_tests::{
     drill::{self, DRILLS},
     seeds,
     shrink::shrink,
-    sweep::{self, Sweep},
+    sweep::{self, BUSY, Busy, Sweep},
 };
 use seedlog_core::planted::Planted;
 use seedlog_sim::{nemesis::KINDS, report::Report, run::Watch};
@@ -31,7 +32,8 @@ struct Arguments {
 enum Command {
     /// Run seeds of the swarm until time or seeds run out; stop at the first failure.
     Hunt(Hunt),
-    /// Run many seeds, count what they did, and fail if one fails, one is idle, or a kind of fault never took effect.
+    /// Run seeds until so many did enough to count, and fail if one fails, more than one in a hundred is idle, or a kind of
+    /// fault never took effect.
     Sweep(SweepArguments),
     /// Replay a seed or a capsule and print its report.
     Repro {
@@ -163,18 +165,34 @@ fn run_hunt(hunt: &Hunt) -> Outcome {
 fn run_sweep(arguments: &SweepArguments) -> Outcome {
     let first = seeds::parse(&arguments.from).ok_or("--from is no seed")?;
     let job = Job {
-        seeds: first..first.saturating_add(arguments.seeds),
+        seeds: first..first.saturating_add(with_spares(arguments.seeds)),
         jobs: cores(arguments.jobs),
         bug: None,
         out: &arguments.out,
     };
-    let sweep = job.run(|_| true)?;
+    let wanted = Cell::new(arguments.seeds);
+    let sweep = job.run(|report| {
+        // Others take the place of idle runs.
+        if Busy::of(report).reaches(&BUSY) || !report.is_ok() {
+            wanted.set(wanted.get().saturating_sub(1));
+        }
+        wanted.get() > 0
+    })?;
     println!("{sweep}");
     let missing = sweep.missing(KINDS);
     for kind in &missing {
         println!("never took effect: {kind}");
     }
-    Ok(sweep.failed.is_empty() && sweep.idle.is_empty() && missing.is_empty())
+    let enough = sweep.counted.len() >= usize::try_from(arguments.seeds)?;
+    if !enough {
+        println!("too few runs count: {}", sweep.counted.len());
+    }
+    Ok(sweep.failed.is_empty() && enough && missing.is_empty())
+}
+
+/// Returns how many runs it may take at most until so many count: one in a hundred may be idle.
+const fn with_spares(seeds: u64) -> u64 {
+    seeds.saturating_add(seeds / 100)
 }
 
 /// Seeds to run, and what to do about failures.
