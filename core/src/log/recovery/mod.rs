@@ -282,9 +282,9 @@ impl Log {
             {
                 None
             }
-            // The same bytes at the same place need no space on most file systems; a full disk must still let a log be read.
-            Slot::Again if fault.kind == FaultKind::NoSpace => None,
             Slot::Must(kind) => Some((segment_file(kind), reason)),
+            // Whatever kept them from being written, for want of space too: a sync makes nothing durable of bytes that an earlier
+            // failed sync has left clean in the cache, so they must not be counted.
             Slot::Chunk | Slot::Again => Some((segment_file(FileKind::Log), reason)),
             Slot::May | Slot::Metadata | Slot::Epochs | Slot::FirstHeader if is_missing => None,
             Slot::May | Slot::FirstHeader => Some((segment_file(FileKind::Log), reason)),

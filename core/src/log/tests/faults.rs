@@ -88,6 +88,38 @@ fn segment_that_was_never_written_leaves_no_file_behind() {
     }
 }
 
+/// What recovery keeps is counted only once it was written again: the cache may show bytes that no sync will make durable.
+#[test]
+fn batch_that_finds_no_space_to_be_written_again_is_not_believed() {
+    let mut host = Host::new(small_config(), fresh());
+    host.open();
+    host.run();
+    host.append(&batch(0)).unwrap();
+    host.run();
+    let hint = crate::log::OpenHint {
+        recovery_point: 0,
+        ..fresh()
+    };
+    host.disk.crash(Keep::All);
+    let mut host = Host::on(host.disk, small_config(), hint);
+    host.fail = Some((is_write, FaultKind::NoSpace));
+    host.open();
+    host.run();
+    assert!(!host.log.is_open(), "{:?}", host.events);
+    let reason = host.events.iter().find_map(|event| match event {
+        LogEvent::Offline { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    assert!(
+        matches!(reason, Some(OfflineReason::Fault(fault)) if fault.kind == FaultKind::NoSpace),
+        "{reason:?}"
+    );
+    host.disk.crash(Keep::All);
+    let mut host = Host::opened(host.disk, small_config(), hint);
+    assert_eq!(host.log.end(), 2, "with space again all of it is there");
+    assert!(host.read_all().is_ok());
+}
+
 #[test]
 fn full_disk_undoes_the_append_and_the_log_stays_usable() {
     for rule in [is_write as fn(&FileOp) -> bool, is_growth] {
