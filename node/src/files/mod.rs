@@ -55,6 +55,8 @@ pub struct Files {
     is_serving: bool,
     /// Whether there is at most one connection.
     is_alone: bool,
+    /// The file of the last sync, if it had only one: with more of them in use, others' requests can go on during a sync.
+    synced_last: Option<FileId>,
     /// Syncs that this thread will wait for, with their files and folders.
     waiting: Vec<(OpId, Vec<Arc<File>>, Vec<PathBuf>)>,
     /// Memory for reads: that of the last one is in the processor's cache, and new memory costs more than the read itself.
@@ -130,6 +132,7 @@ impl Files {
             above,
             is_serving: false,
             is_alone: false,
+            synced_last: None,
             waiting: Vec::new(),
             buffers: Buffers::default(),
             _locks: locks,

@@ -69,8 +69,13 @@ impl Files {
             places.extend_from_slice(&self.above.unsynced);
             self.above.syncs.push(id);
         }
-        let is_small = targets.len() + places.len() <= ALONE_PARTS_MAX;
-        if !self.is_serving || (self.is_alone && is_small) {
+        let only = match (files, &places[..]) {
+            ([target], []) => Some(target.file),
+            _ => None,
+        };
+        let is_all = only.is_some() && only == self.synced_last;
+        self.synced_last = only;
+        if !self.is_serving || (self.is_alone && is_all) {
             self.waiting.push((id, targets, places));
             return None;
         }
@@ -89,6 +94,3 @@ fn sync_jobs(set: &Arc<SyncSet>, files: Vec<Arc<File>>, folders: Vec<PathBuf>) -
     let files = files.map(|file| Job::SyncFile(Arc::clone(set), file));
     folders.chain(files).collect()
 }
-
-/// Larger sets are left to workers also when there is only one connection: others of its requests can go on meanwhile.
-const ALONE_PARTS_MAX: usize = 2;
