@@ -7,8 +7,8 @@
 //! was submitted, and writes that follow do not wait for it.
 //!
 //! Where there is nobody to keep waiting the thread itself waits for syncs, which saves two wake-ups of a thread in each: before
-//! the node serves anybody, and for small sets while there is only one connection, whose next answer needs the sync anyway. All
-//! that are due at the end of a turn are done beside each other.
+//! the node serves anybody, and while there is only one connection and one file that is synced again and again, whose next answer
+//! needs the sync anyway. All that are due at the end of a turn are done beside each other.
 
 use std::{
     fs::{self, File},

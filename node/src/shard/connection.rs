@@ -340,7 +340,7 @@ impl<M: Machine> Shard<M> {
 
     /// Closes a connection once everything promised to it is sent.
     pub(super) fn on_close(&mut self, id: ConnectionId) {
-        if self.stop_dialling(id) {
+        if id.is_dialled() && self.stop_dialling(id) {
             return;
         }
         if let Some(connection) = self.connections.get_mut(&id) {
