@@ -36,7 +36,8 @@ impl Checker for Rejoin {
                 state.failed_starts = 0;
                 state.words = None;
             }
-            NodeChange::Damaged(_) | NodeChange::Wiped | NodeChange::Lied => state.damaged = true,
+            NodeChange::Damaged(done) => state.damaged |= !is_made_again(&done.path),
+            NodeChange::Wiped | NodeChange::Lied => state.damaged = true,
             NodeChange::GaveUp(words) => {
                 state.ready = false;
                 state.words = Some((*words).to_owned());
@@ -90,6 +91,11 @@ impl Checker for Rejoin {
 
 const STARTS_MAX: u32 = 3;
 
+/// Whether a start makes a file again from the log: its damage keeps no node from starting.
+fn is_made_again(path: &str) -> bool {
+    path.ends_with(".index") || path.ends_with(".timeindex")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +147,20 @@ mod tests {
         bench.node(NodeChange::GaveUp("meta.properties is unreadable"));
         bench.judge();
         assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn damaged_index_excuses_no_node_that_never_comes_back() {
+        let mut bench = Bench::new(Rejoin::default(), true);
+        let done = DamageDone {
+            path: "t-0/00000000000000000000.timeindex".to_owned(),
+            at: 3,
+        };
+        bench.node(NodeChange::Damaged(&done));
+        bench.node(NodeChange::Started);
+        bench.node(NodeChange::GaveUp("quorum-state is from an older disk"));
+        bench.judge();
+        assert!(bench.rejects("node 0 is not"));
     }
 
     #[test]
