@@ -10,6 +10,7 @@ use crate::{
         image::{MetadataImage, NO_LEADER},
         messages::BrokerRegistrationRequestData,
         request::Ticket,
+        sessions::Sessions,
     },
     ids::Uuid,
     time::Instant,
@@ -139,14 +140,27 @@ impl WorkQueue {
 impl Controller {
     /// Fences brokers whose session is over, and goes on with what is left to do.
     pub fn on_timeout(&mut self, now: Instant) {
-        let settings = self.settings();
+        self.fence_the_silent(now);
         if let Some(leading) = &mut self.leading {
-            let grace = u64::try_from(settings.broker_heartbeat_interval_ms).unwrap_or(0);
-            let sessions = &mut leading.sessions;
+            leading.work.begin_periodic(now);
+        }
+        self.work(now);
+    }
+
+    /// Fences brokers whose session is over.
+    fn fence_the_silent(&mut self, now: Instant) {
+        let sessions = self.leading.as_ref().map(|leading| &leading.sessions);
+        let Some(over) = sessions
+            .and_then(Sessions::deadline)
+            .filter(|over| *over <= now)
+        else {
+            return;
+        };
+        let grace = u64::try_from(self.settings().broker_heartbeat_interval_ms).unwrap_or(0);
+        if let Some(leading) = &mut self.leading {
             // This late, this node must have slept, and whatever brokers sent meanwhile lies unread before it.
-            let slept = |over: Instant| over.plus_millis(grace) < now;
-            if sessions.deadline().is_some_and(slept) {
-                sessions.extend(now, now.plus_millis(grace));
+            if over.plus_millis(grace) < now {
+                leading.sessions.extend(now, now.plus_millis(grace));
             }
             while let Some(broker) = leading.sessions.expired(now) {
                 leading.sessions.forget(broker);
@@ -155,9 +169,7 @@ impl Controller {
                     leading.work.sweep(Sweep::Unfit(broker));
                 }
             }
-            leading.work.begin_periodic(now);
         }
-        self.work(now);
     }
 
     /// Does one slice of what is left to do, and ends the turn.
