@@ -10,8 +10,8 @@ use crate::{
         messages::{
             CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
             CreateTopicsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
-            IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
-            MetadataRequestData,
+            ElectLeadersRequestData, ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
+            IncrementalAlterConfigsResponseData, MetadataRequestData,
         },
     },
 };
@@ -23,6 +23,7 @@ pub(crate) enum AdminRequest {
     DeleteTopics(DeleteTopicsRequestData),
     CreatePartitions(CreatePartitionsRequestData),
     AlterConfigs(IncrementalAlterConfigsRequestData),
+    ElectLeaders(ElectLeadersRequestData),
 }
 
 impl AdminRequest {
@@ -32,6 +33,7 @@ impl AdminRequest {
             Self::DeleteTopics(request) => ControllerRequest::DeleteTopics(request, version),
             Self::CreatePartitions(request) => ControllerRequest::CreatePartitions(request),
             Self::AlterConfigs(request) => ControllerRequest::AlterConfigs(request),
+            Self::ElectLeaders(request) => ControllerRequest::ElectLeaders(request),
         }
     }
 }
@@ -52,6 +54,7 @@ pub(crate) enum AdminReply {
     DeleteTopics(DeleteTopicsResponseData),
     CreatePartitions(CreatePartitionsResponseData),
     AlterConfigs(IncrementalAlterConfigsResponseData),
+    ElectLeaders(ElectLeadersResponseData),
     /// Topics that were not created, with the code that a Metadata answer gives them.
     AutoCreation(BTreeMap<String, ErrorCode>),
     /// Nobody decided: the controller is elsewhere.
@@ -65,6 +68,7 @@ impl AdminReply {
             ControllerReply::DeleteTopics(response) => Self::DeleteTopics(response),
             ControllerReply::CreatePartitions(response) => Self::CreatePartitions(response),
             ControllerReply::AlterConfigs(response) => Self::AlterConfigs(response),
+            ControllerReply::ElectLeaders(response) => Self::ElectLeaders(response),
             ControllerReply::AutoCreateTopics(created) => Self::AutoCreation(
                 created
                     .into_iter()
@@ -76,7 +80,6 @@ impl AdminReply {
             ControllerReply::RegisterBroker(_)
             | ControllerReply::BrokerHeartbeat(_)
             | ControllerReply::AlterPartition(_)
-            | ControllerReply::ElectLeaders(_)
             | ControllerReply::NotController => Self::NotController,
         }
     }

@@ -19,6 +19,7 @@ pub(super) fn execute(
         RequestBody::DeleteTopics(request) => AdminRequest::DeleteTopics(request),
         RequestBody::CreatePartitions(request) => AdminRequest::CreatePartitions(request),
         RequestBody::IncrementalAlterConfigs(request) => AdminRequest::AlterConfigs(request),
+        RequestBody::ElectLeaders(request) => AdminRequest::ElectLeaders(request),
         other => {
             let reason = format!("{:?} is decoded but not executed", other.api());
             return frontend.close(services.outputs, call.token, reason);

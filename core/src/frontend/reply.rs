@@ -22,6 +22,7 @@ impl Frontend {
             AdminReply::DeleteTopics(response) => self.answer(services, call, response),
             AdminReply::CreatePartitions(response) => self.answer(services, call, response),
             AdminReply::AlterConfigs(response) => self.answer(services, call, response),
+            AdminReply::ElectLeaders(response) => self.answer(services, call, response),
             // A lost connection makes the client ask again, of whoever leads then.
             AdminReply::NotController | AdminReply::AutoCreation(_) => {
                 let reason = "the controller resigned before it decided".to_owned();

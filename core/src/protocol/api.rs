@@ -15,6 +15,7 @@ pub enum Listener {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Broker,
+    Controller,
     Both,
 }
 
@@ -125,10 +126,18 @@ apis! {
     DescribeConfigs = 32: 1..=4, advertised from 1, flexible from 4, Both;
     /// Adds partitions to topics.
     CreatePartitions = 37: 0..=3, advertised from 0, flexible from 2, Both;
+    /// Elects preferred leaders, or any.
+    ElectLeaders = 43: 0..=2, advertised from 0, flexible from 2, Both;
     /// Changes single configuration entries.
     IncrementalAlterConfigs = 44: 0..=1, advertised from 0, flexible from 1, Both;
+    /// Changes the in-sync set of a partition: from its leader to the controller.
+    AlterPartition = 56: 2..=3, advertised from 2, flexible from 0, Controller;
     /// Describes the cluster to admin clients.
     DescribeCluster = 60: 0..=2, advertised from 0, flexible from 0, Both;
+    /// Registers a broker with the controller.
+    BrokerRegistration = 62: 0..=4, advertised from 0, flexible from 0, Controller;
+    /// Tells the controller that a broker lives, and what it wants.
+    BrokerHeartbeat = 63: 0..=2, advertised from 0, flexible from 0, Controller;
 }
 
 impl ApiKey {
@@ -144,6 +153,7 @@ impl ApiKey {
         match self.spec().scope {
             Scope::Both => true,
             Scope::Broker => matches!(listener, Listener::Broker),
+            Scope::Controller => matches!(listener, Listener::Controller),
         }
     }
 
@@ -245,10 +255,10 @@ mod tests {
     fn produce_is_advertised_from_zero_and_hidden_from_the_quorum() {
         let broker: Vec<Advertised> = advertised(Listener::Broker).collect();
         assert_eq!(broker[0].versions, VersionRange { min: 0, max: 13 });
-        assert_eq!(api_versions(Listener::Broker).len(), 13);
+        assert_eq!(api_versions(Listener::Broker).len(), 14);
         let controller: Vec<i16> = advertised(Listener::Controller)
             .map(|line| line.api.key())
             .collect();
-        assert_eq!(controller, [1, 18, 19, 20, 32, 37, 44, 60]);
+        assert_eq!(controller, [1, 18, 19, 20, 32, 37, 43, 44, 56, 60, 62, 63]);
     }
 }

@@ -6,15 +6,17 @@ use super::{
     ApiKey, CodecFault, DecodeLimits, EncodeError, ErrorCode, FRAME_PREFIX_BYTES, Listener,
     ResponseError,
     messages::{
-        ApiVersionsRequestData, ApiVersionsResponseData, CreatePartitionsRequestData,
+        AlterPartitionRequestData, AlterPartitionResponseData, ApiVersionsRequestData,
+        ApiVersionsResponseData, BrokerHeartbeatRequestData, BrokerHeartbeatResponseData,
+        BrokerRegistrationRequestData, BrokerRegistrationResponseData, CreatePartitionsRequestData,
         CreatePartitionsResponseData, CreateTopicsRequestData, CreateTopicsResponseData,
         DeleteRecordsRequestData, DeleteRecordsResponseData, DeleteTopicsRequestData,
         DeleteTopicsResponseData, DescribeClusterRequestData, DescribeClusterResponseData,
-        DescribeConfigsRequestData, DescribeConfigsResponseData, FetchRequestData,
-        FetchResponseData, FindCoordinatorRequestData, FindCoordinatorResponseData,
-        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
-        ListOffsetsRequestData, ListOffsetsResponseData, MetadataRequestData, MetadataResponseData,
-        ProduceRequestData, ProduceResponseData,
+        DescribeConfigsRequestData, DescribeConfigsResponseData, ElectLeadersRequestData,
+        ElectLeadersResponseData, FetchRequestData, FetchResponseData, FindCoordinatorRequestData,
+        FindCoordinatorResponseData, IncrementalAlterConfigsRequestData,
+        IncrementalAlterConfigsResponseData, ListOffsetsRequestData, ListOffsetsResponseData,
+        MetadataRequestData, MetadataResponseData, ProduceRequestData, ProduceResponseData,
     },
     reader::Reader,
 };
@@ -83,6 +85,10 @@ client_requests! {
     CreatePartitions(CreatePartitionsRequestData, CreatePartitionsResponseData);
     IncrementalAlterConfigs(IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData);
     DescribeCluster(DescribeClusterRequestData, DescribeClusterResponseData);
+    ElectLeaders(ElectLeadersRequestData, ElectLeadersResponseData);
+    AlterPartition(AlterPartitionRequestData, AlterPartitionResponseData);
+    BrokerRegistration(BrokerRegistrationRequestData, BrokerRegistrationResponseData);
+    BrokerHeartbeat(BrokerHeartbeatRequestData, BrokerHeartbeatResponseData);
 }
 
 /// Writes a request frame, length prefix and header included.

@@ -4,10 +4,11 @@
 //! ignorable. A handler fills its answer for the newest version; this makes it fit the one asked.
 
 use super::messages::{
-    ApiVersionsResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
+    AlterPartitionResponseData, ApiVersionsResponseData, BrokerHeartbeatResponseData,
+    BrokerRegistrationResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
     DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-    DescribeConfigsResponseData, FindCoordinatorResponseData, IncrementalAlterConfigsResponseData,
-    ListOffsetsResponseData, MetadataResponseData,
+    DescribeConfigsResponseData, ElectLeadersResponseData, FindCoordinatorResponseData,
+    IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
 };
 
 /// A response that can be fitted to a version.
@@ -86,6 +87,17 @@ impl Gate for FindCoordinatorResponseData {
     }
 }
 
+impl Gate for ElectLeadersResponseData {
+    fn gate(&mut self, version: i16) {
+        if version < 1 {
+            self.error_code = 0;
+        }
+    }
+}
+
+impl Gate for AlterPartitionResponseData {}
+impl Gate for BrokerHeartbeatResponseData {}
+impl Gate for BrokerRegistrationResponseData {}
 impl Gate for CreateTopicsResponseData {}
 impl Gate for DeleteTopicsResponseData {}
 impl Gate for DeleteRecordsResponseData {}

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use super::{
     ApiKey, DecodeError, Fault, FetchRequest, Listener, ProduceRequest, RequestHeader,
     messages::{
-        ApiVersionsRequestData, CreatePartitionsRequestData, CreateTopicsRequestData,
+        AlterPartitionRequestData, ApiVersionsRequestData, BrokerHeartbeatRequestData,
+        BrokerRegistrationRequestData, CreatePartitionsRequestData, CreateTopicsRequestData,
         DeleteRecordsRequestData, DeleteTopicsRequestData, DescribeClusterRequestData,
-        DescribeConfigsRequestData, FindCoordinatorRequestData, IncrementalAlterConfigsRequestData,
-        ListOffsetsRequestData, MetadataRequestData,
+        DescribeConfigsRequestData, ElectLeadersRequestData, FindCoordinatorRequestData,
+        IncrementalAlterConfigsRequestData, ListOffsetsRequestData, MetadataRequestData,
     },
     reader::{FieldFault, Read, Reader},
     schema::Schema,
@@ -107,6 +108,10 @@ bodies! {
     CreatePartitions(CreatePartitionsRequestData, CREATE_PARTITIONS);
     IncrementalAlterConfigs(IncrementalAlterConfigsRequestData, INCREMENTAL_ALTER_CONFIGS);
     DescribeCluster(DescribeClusterRequestData, DESCRIBE_CLUSTER);
+    ElectLeaders(ElectLeadersRequestData, ELECT_LEADERS);
+    AlterPartition(AlterPartitionRequestData, ALTER_PARTITION);
+    BrokerRegistration(BrokerRegistrationRequestData, BROKER_REGISTRATION);
+    BrokerHeartbeat(BrokerHeartbeatRequestData, BROKER_HEARTBEAT);
 }
 
 /// Decodes one frame, without its length prefix.

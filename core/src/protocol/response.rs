@@ -6,9 +6,10 @@ use super::{
     ApiKey, EncodeError, ErrorCode, FRAME_PREFIX_BYTES, ProduceResponse,
     gate::Gate,
     messages::{
-        ApiVersionsResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
+        AlterPartitionResponseData, ApiVersionsResponseData, BrokerHeartbeatResponseData,
+        BrokerRegistrationResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
         DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-        DescribeConfigsResponseData, FindCoordinatorResponseData,
+        DescribeConfigsResponseData, ElectLeadersResponseData, FindCoordinatorResponseData,
         IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
     },
     sink::HotMessage,
@@ -93,6 +94,10 @@ bodies! {
     CreatePartitions(CreatePartitionsResponseData);
     IncrementalAlterConfigs(IncrementalAlterConfigsResponseData);
     DescribeCluster(DescribeClusterResponseData);
+    ElectLeaders(ElectLeadersResponseData);
+    AlterPartition(AlterPartitionResponseData);
+    BrokerRegistration(BrokerRegistrationResponseData);
+    BrokerHeartbeat(BrokerHeartbeatResponseData);
 }
 
 /// What stands around a body of the wire crate.

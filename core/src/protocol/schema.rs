@@ -19,6 +19,8 @@ pub(super) struct Field {
     pub(super) from: i16,
     pub(super) until: i16,
     pub(super) nullable_from: i16,
+    /// The tag of a field that stands at the struct's end, and only where it has anything to say.
+    pub(super) tag: Option<u32>,
 }
 
 /// The type of a field.
@@ -29,6 +31,7 @@ pub(super) enum Kind {
     Int32,
     Int64,
     Uuid,
+    Uuids,
     String,
     Int32s,
     Strings,
@@ -47,6 +50,7 @@ pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
         from: 0,
         until: i16::MAX,
         nullable_from: i16::MAX,
+        tag: None,
     }
 }
 
@@ -66,6 +70,12 @@ impl Field {
     /// Allows null in `version` and later.
     pub(super) const fn nullable_from(mut self, version: i16) -> Self {
         self.nullable_from = version;
+        self
+    }
+
+    /// Moves the field to the tagged ones.
+    pub(super) const fn tagged(mut self, tag: u32) -> Self {
+        self.tag = Some(tag);
         self
     }
 
@@ -90,11 +100,17 @@ impl Schema {
 
 fn check_struct(fields: &[Field], reader: &mut Reader<'_>, version: i16) -> Read<()> {
     for field in fields {
-        if field.is_in(version) {
+        if field.is_in(version) && field.tag.is_none() {
             check_field(field, reader, version)?;
         }
     }
-    reader.skip_tags()
+    reader.tags(|reader, tag| {
+        let known = |field: &&Field| field.is_in(version) && field.tag == Some(tag);
+        match fields.iter().find(known) {
+            Some(field) => check_field(field, reader, version).map(|()| true),
+            None => Ok(false),
+        }
+    })
 }
 
 fn check_field(field: &Field, reader: &mut Reader<'_>, version: i16) -> Read<()> {
@@ -107,13 +123,8 @@ fn check_field(field: &Field, reader: &mut Reader<'_>, version: i16) -> Read<()>
         Kind::Int64 => reader.skip(name, 8),
         Kind::Uuid => reader.skip(name, 16),
         Kind::String => reader.skip_string(name, nullable),
-        Kind::Int32s => {
-            let count = count(reader, name, 4, nullable)?;
-            for _ in 0..count {
-                reader.skip(name, 4)?;
-            }
-            Ok(())
-        }
+        Kind::Int32s => skip_each(reader, name, 4, nullable),
+        Kind::Uuids => skip_each(reader, name, 16, nullable),
         Kind::Strings => {
             let count = count(
                 reader,
@@ -137,6 +148,19 @@ fn check_field(field: &Field, reader: &mut Reader<'_>, version: i16) -> Read<()>
             Ok(())
         }
     }
+}
+
+fn skip_each(
+    reader: &mut Reader<'_>,
+    name: &'static str,
+    element_bytes: usize,
+    nullable: bool,
+) -> Read<()> {
+    let count = count(reader, name, element_bytes, nullable)?;
+    for _ in 0..count {
+        reader.skip(name, element_bytes)?;
+    }
+    Ok(())
 }
 
 fn count(

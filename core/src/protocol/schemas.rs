@@ -4,10 +4,11 @@
 
 use super::{
     messages::{
-        AlterConfigsResource, AlterableConfig, CreatableReplicaAssignment, CreatableTopic,
-        CreatableTopicConfig, CreatePartitionsAssignment, CreatePartitionsTopic,
-        DeleteRecordsPartition, DeleteRecordsTopic, DeleteTopicState, DescribeConfigsResource,
-        ListOffsetsPartition, ListOffsetsTopic, MetadataRequestTopic,
+        AlterConfigsResource, AlterableConfig, BrokerFeature, BrokerListener,
+        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+        CreatePartitionsAssignment, CreatePartitionsTopic, DeleteRecordsPartition,
+        DeleteRecordsTopic, DeleteTopicState, DescribeConfigsResource, ListOffsetsPartition,
+        ListOffsetsTopic, MetadataRequestTopic, alter_partition_request, elect_leaders_request,
     },
     schema::{Field, Kind, Schema, field},
 };
@@ -200,5 +201,95 @@ pub(super) const DESCRIBE_CLUSTER: Schema = Schema {
         field("IncludeClusterAuthorizedOperations", Kind::Int8),
         field("EndpointType", Kind::Int8).from(1),
         field("IncludeFencedBrokers", Kind::Int8).from(2),
+    ],
+};
+
+pub(super) const ELECT_LEADERS: Schema = Schema {
+    fields: &[
+        field("ElectionType", Kind::Int8).from(1),
+        structs::<elect_leaders_request::TopicPartitions>(
+            "TopicPartitions",
+            &[
+                field("Topic", Kind::String),
+                field("Partitions", Kind::Int32s),
+            ],
+        )
+        .nullable_from(0),
+        field("TimeoutMs", Kind::Int32),
+    ],
+};
+
+pub(super) const ALTER_PARTITION: Schema = Schema {
+    fields: &[
+        field("BrokerId", Kind::Int32),
+        field("BrokerEpoch", Kind::Int64),
+        structs::<alter_partition_request::TopicData>(
+            "Topics",
+            &[
+                field("TopicId", Kind::Uuid),
+                structs::<alter_partition_request::PartitionData>(
+                    "Partitions",
+                    &[
+                        field("PartitionIndex", Kind::Int32),
+                        field("LeaderEpoch", Kind::Int32),
+                        field("NewIsr", Kind::Int32s).until(2),
+                        structs::<alter_partition_request::BrokerState>(
+                            "NewIsrWithEpochs",
+                            &[
+                                field("BrokerId", Kind::Int32),
+                                field("BrokerEpoch", Kind::Int64),
+                            ],
+                        )
+                        .from(3),
+                        field("LeaderRecoveryState", Kind::Int8),
+                        field("PartitionEpoch", Kind::Int32),
+                    ],
+                ),
+            ],
+        ),
+    ],
+};
+
+pub(super) const BROKER_REGISTRATION: Schema = Schema {
+    fields: &[
+        field("BrokerId", Kind::Int32),
+        field("ClusterId", Kind::String),
+        field("IncarnationId", Kind::Uuid),
+        structs::<BrokerListener>(
+            "Listeners",
+            &[
+                field("Name", Kind::String),
+                field("Host", Kind::String),
+                field("Port", Kind::Int16),
+                field("SecurityProtocol", Kind::Int16),
+            ],
+        ),
+        structs::<BrokerFeature>(
+            "Features",
+            &[
+                field("Name", Kind::String),
+                field("MinSupportedVersion", Kind::Int16),
+                field("MaxSupportedVersion", Kind::Int16),
+            ],
+        ),
+        field("Rack", Kind::String).nullable_from(0),
+        field("IsMigratingZkBroker", Kind::Int8).from(1),
+        field("LogDirs", Kind::Uuids).from(2),
+        field("PreviousBrokerEpoch", Kind::Int64).from(3),
+    ],
+};
+
+pub(super) const BROKER_HEARTBEAT: Schema = Schema {
+    fields: &[
+        field("BrokerId", Kind::Int32),
+        field("BrokerEpoch", Kind::Int64),
+        field("CurrentMetadataOffset", Kind::Int64),
+        field("WantFence", Kind::Int8),
+        field("WantShutDown", Kind::Int8),
+        field("OfflineLogDirs", Kind::Uuids).from(1).tagged(0),
+        field("CordonedLogDirs", Kind::Uuids)
+            .from(2)
+            .nullable_from(2)
+            .tagged(1),
     ],
 };

@@ -53,7 +53,14 @@ impl Admin {
             ApiKey::ListOffsets => told!(ListOffsetsRequestData, listed),
             ApiKey::DescribeCluster => told!(DescribeClusterRequestData, cluster),
             ApiKey::Metadata => told!(MetadataRequestData, metadata),
-            ApiKey::Produce | ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::FindCoordinator => None,
+            ApiKey::Produce
+            | ApiKey::Fetch
+            | ApiKey::ApiVersions
+            | ApiKey::FindCoordinator
+            | ApiKey::ElectLeaders
+            | ApiKey::AlterPartition
+            | ApiKey::BrokerRegistration
+            | ApiKey::BrokerHeartbeat => None,
         };
         match told {
             Some(told) => self.take(asked, told),

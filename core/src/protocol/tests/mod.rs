@@ -14,8 +14,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    DecodeError, DecodeLimits, FRAME_PREFIX_BYTES, KafkaString, KafkaUuid, Listener, Request,
-    decode_request,
+    ApiKey, DecodeError, DecodeLimits, FRAME_PREFIX_BYTES, KafkaString, KafkaUuid, Listener,
+    Request, decode_request,
 };
 
 /// A seeded source of random values for messages.
@@ -100,7 +100,21 @@ impl Dice {
 }
 
 fn decode(frame: &Bytes) -> Result<Request, DecodeError> {
-    decode_request(frame, &DecodeLimits::new(Listener::Broker))
+    let key = frame.first_chunk().map(|key| i16::from_be_bytes(*key));
+    let api = key.and_then(ApiKey::from_i16);
+    decode_request(
+        frame,
+        &DecodeLimits::new(api.map_or(Listener::Broker, listener_of)),
+    )
+}
+
+/// Returns a listener that serves an API: that of clients, if it does.
+fn listener_of(api: ApiKey) -> Listener {
+    if api.serves_on(Listener::Broker) {
+        Listener::Broker
+    } else {
+        Listener::Controller
+    }
 }
 
 /// Takes the length prefix off, after checking it.

@@ -4,15 +4,18 @@ use super::unframed;
 use crate::protocol::{
     ApiKey, ClientRequest, EncodeError, ErrorCode, ResponseBody, decode_response, encode_response,
     messages::{
-        ApiVersionsRequestData, ApiVersionsResponseData, CreatableTopicResult,
+        AlterPartitionRequestData, AlterPartitionResponseData, ApiVersionsRequestData,
+        ApiVersionsResponseData, BrokerHeartbeatRequestData, BrokerHeartbeatResponseData,
+        BrokerRegistrationRequestData, BrokerRegistrationResponseData, CreatableTopicResult,
         CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
         CreateTopicsResponseData, DeleteRecordsRequestData, DeleteRecordsResponseData,
         DeleteTopicsRequestData, DeleteTopicsResponseData, DescribeClusterBroker,
         DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
-        DescribeConfigsResponseData, IncrementalAlterConfigsRequestData,
-        IncrementalAlterConfigsResponseData, ListOffsetsPartitionResponse, ListOffsetsRequestData,
-        ListOffsetsResponseData, ListOffsetsTopicResponse, MetadataRequestData,
-        MetadataResponseData, MetadataResponseTopic, SupportedFeatureKey,
+        DescribeConfigsResponseData, ElectLeadersRequestData, ElectLeadersResponseData,
+        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+        ListOffsetsPartitionResponse, ListOffsetsRequestData, ListOffsetsResponseData,
+        ListOffsetsTopicResponse, MetadataRequestData, MetadataResponseData, MetadataResponseTopic,
+        SupportedFeatureKey,
     },
     unsupported_api_versions_response,
 };
@@ -78,6 +81,18 @@ fn fields_a_version_lacks_never_fail_an_answer() {
     every_version::<IncrementalAlterConfigsRequestData>(
         IncrementalAlterConfigsResponseData::default(),
     );
+}
+
+#[test]
+fn answers_about_leaders_and_brokers_fit_every_version() {
+    let refused = ErrorCode::NotController.code();
+    let body = ElectLeadersResponseData::default().with_error_code(refused);
+    let read = every_version::<ElectLeadersRequestData>(body);
+    let codes = read.iter().map(|read| read.error_code);
+    assert_eq!(codes.collect::<Vec<_>>(), [0, refused, refused]);
+    every_version::<AlterPartitionRequestData>(AlterPartitionResponseData::default());
+    every_version::<BrokerRegistrationRequestData>(BrokerRegistrationResponseData::default());
+    every_version::<BrokerHeartbeatRequestData>(BrokerHeartbeatResponseData::default());
 }
 
 #[test]
