@@ -293,6 +293,7 @@ impl Scenario {
                     name: "PLAINTEXT".to_owned(),
                     advertised_host: host_name(node),
                     advertised_port: 9092,
+                    kind: seedlog_core::protocol::Listener::Broker,
                 }],
                 voters: voters.clone(),
                 rack: None,

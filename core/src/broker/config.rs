@@ -3,6 +3,7 @@
 use crate::{
     ids::{NodeId, Uuid},
     planted::PlantedSet,
+    protocol,
 };
 
 /// Settings of one broker that never change while it runs.
@@ -10,7 +11,7 @@ use crate::{
 pub struct BrokerConfig {
     /// This node (`node.id`).
     pub node_id: NodeId,
-    /// Where clients are accepted and what they are told (`listeners`, `advertised.listeners`).
+    /// Where connections are accepted, and what those who come there are told (`listeners`, `advertised.listeners`).
     pub listeners: Vec<Listener>,
     /// All controller voters (`controller.quorum.voters`); alone when only this node is named.
     pub voters: Vec<Voter>,
@@ -25,14 +26,27 @@ pub struct BrokerConfig {
 }
 
 /// A listener.
+///
+/// It reaches clients and other brokers, or the controller quorum (`controller.listener.names`): which APIs it serves depends on
+/// that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Its name (`PLAINTEXT`).
     pub name: String,
-    /// The host that clients are told to connect to.
+    /// The host that others are told to connect to.
     pub advertised_host: String,
-    /// The port that clients are told to connect to; the driver fills in a port chosen by the system.
+    /// The port that others are told to connect to; the driver fills in a port chosen by the system.
     pub advertised_port: u16,
+    /// Whom it serves.
+    pub kind: protocol::Listener,
+}
+
+impl Listener {
+    /// Returns whether the listener is one of the controller quorum.
+    #[must_use]
+    pub fn is_controller(&self) -> bool {
+        self.kind == protocol::Listener::Controller
+    }
 }
 
 /// A controller voter.

@@ -116,11 +116,7 @@ impl Broker {
                 (StaticConfig::default(), Some(errors.join("; ")))
             }
         };
-        let listeners = config
-            .listeners
-            .iter()
-            .map(|listener| listener.name.clone())
-            .collect();
+        let listeners = config.listeners.clone();
         let mut broker = Self {
             fixed,
             rng: ChaCha12Rng::from_seed(identity.seed),
@@ -203,7 +199,8 @@ impl Broker {
     /// Handles whatever machines have to say until all are quiet.
     fn settle(&mut self) {
         loop {
-            let mut busy = self.settle_cluster();
+            let mut busy = self.settle_peers();
+            busy |= self.settle_cluster();
             busy |= self.settle_partitions();
             busy |= self.run_requests();
             if !busy || matches!(self.stage, Stage::Failed) {
@@ -275,5 +272,7 @@ impl Broker {
     }
 }
 
+#[cfg(test)]
+mod listener_tests;
 #[cfg(test)]
 mod tests;

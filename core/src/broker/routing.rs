@@ -3,6 +3,7 @@
 use super::{Broker, FLUSHER, Input, LOG_DIR, RAFT, Stage, housekeeping::Chore};
 use crate::{
     event::Event,
+    protocol::Listener,
     replication::{Outcome, SlotId},
     storage::{Completion, Owner, StorageFault},
 };
@@ -131,13 +132,38 @@ impl Broker {
         false
     }
 
-    /// Starts requests that may start; a broker that is not ready lets them wait.
-    pub(super) fn run_requests(&mut self) -> bool {
-        if !matches!(self.stage, Stage::Running) || !self.frontend.is_runnable() {
+    /// Carries what other replicas of the metadata log ask to this node's, and its answers back.
+    pub(super) fn settle_peers(&mut self) -> bool {
+        let Some(cluster) = self.cluster.as_deref_mut() else {
             return false;
+        };
+        let mut busy = false;
+        while let Some((ticket, request)) = self.frontend.poll_peer_request() {
+            busy = true;
+            cluster.on_peer_request(self.now, &mut self.storage, ticket, request);
         }
-        self.with_frontend(|frontend, services| frontend.run(services));
-        true
+        while let Some((ticket, reply)) = cluster.poll_peer_reply() {
+            busy = true;
+            self.frontend
+                .on_peer_reply(&mut self.outputs, ticket, &reply);
+        }
+        busy
+    }
+
+    /// Starts requests that may start: those of the quorum once its log is being read, those of clients when this broker serves.
+    pub(super) fn run_requests(&mut self) -> bool {
+        let may_run = [
+            (Listener::Controller, self.cluster.is_some()),
+            (Listener::Broker, matches!(self.stage, Stage::Running)),
+        ];
+        let mut busy = false;
+        for (kind, may_run) in may_run {
+            if may_run && self.frontend.is_runnable(kind) {
+                self.with_frontend(|frontend, services| frontend.run(services, kind));
+                busy = true;
+            }
+        }
+        busy
     }
 
     /// Opens logs that nobody waits for, a few at a time.

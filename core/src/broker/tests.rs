@@ -20,7 +20,7 @@ use crate::{
                 produce_request::{PartitionProduceData, TopicProduceData},
             },
         },
-        {decode_response, encode_request},
+        {self, ClientRequest, decode_response, encode_request},
     },
     storage::{
         Completion, DirEntry, EntryKind, FaultKind, FileId, FileOp, Frame, OpResult, Part,
@@ -29,11 +29,13 @@ use crate::{
     time::Timestamp,
 };
 
-const CLIENT: ConnectionId = ConnectionId(1);
+pub(super) const CLIENT: ConnectionId = ConnectionId(1);
+/// The connection on the listener of the quorum.
+pub(super) const CONTROLLER: ConnectionId = ConnectionId(2);
 
 /// Files by path; survives the broker.
 #[derive(Default)]
-struct Disk {
+pub(super) struct Disk {
     files: BTreeMap<String, Vec<u8>>,
     dirs: std::collections::BTreeSet<String>,
     open: BTreeMap<FileId, String>,
@@ -155,12 +157,12 @@ impl Disk {
 }
 
 /// A broker, its disk, and what it said.
-struct Host {
+pub(super) struct Host {
     broker: Broker,
     disk: Disk,
     now: Now,
     sent: VecDeque<Bytes>,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     stopped: bool,
     correlation_id: i32,
     /// How many times something waited for syncs: those that run beside each other count once.
@@ -168,16 +170,21 @@ struct Host {
 }
 
 impl Host {
-    fn start(disk: Disk, seed: u8, properties: &[(&str, &str)]) -> Self {
-        let listener = Listener {
-            name: "PLAINTEXT".into(),
+    pub(super) fn start(disk: Disk, seed: u8, properties: &[(&str, &str)]) -> Self {
+        let listener = |name: &str, advertised_port, kind| Listener {
+            name: name.into(),
             advertised_host: "localhost".into(),
-            advertised_port: 9092,
+            advertised_port,
+            kind,
         };
+        let listeners = vec![
+            listener("PLAINTEXT", 9092, protocol::Listener::Broker),
+            listener("CONTROLLER", 9093, protocol::Listener::Controller),
+        ];
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let config = BrokerConfig {
             node_id: NodeId(1),
-            listeners: vec![listener],
+            listeners,
             voters: Vec::new(),
             rack: None,
             log_dirs: 1,
@@ -208,11 +215,13 @@ impl Host {
         };
         host.drain();
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 5000));
-        host.handle(Input::Connected {
-            connection: CLIENT,
-            peer,
-            listener: 0,
-        });
+        for (connection, listener) in [(CLIENT, 0), (CONTROLLER, 1)] {
+            host.handle(Input::Connected {
+                connection,
+                peer,
+                listener,
+            });
+        }
         host
     }
 
@@ -278,15 +287,26 @@ impl Host {
         Bytes::from(whole)
     }
 
-    fn ask<R: crate::protocol::ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
+    fn ask<R: ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
+        self.ask_on(CLIENT, version, request)
+            .expect("an answer at once")
+    }
+
+    /// Asks on a connection; no answer when it was closed instead.
+    pub(super) fn ask_on<R: ClientRequest>(
+        &mut self,
+        connection: ConnectionId,
+        version: i16,
+        request: &R,
+    ) -> Option<R::Response> {
         self.correlation_id += 1;
         let frame = encode_request(version, self.correlation_id, "test", request).unwrap();
         self.handle(Input::Frame {
-            connection: CLIENT,
+            connection,
             bytes: frame.slice(4..),
         });
-        let answer = self.sent.pop_front().expect("an answer at once");
-        decode_response::<R>(version, &answer.slice(4..)).unwrap().1
+        let answer = self.sent.pop_front()?;
+        Some(decode_response::<R>(version, &answer.slice(4..)).unwrap().1)
     }
 
     fn wait(&mut self, millis: u64) {

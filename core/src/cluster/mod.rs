@@ -20,7 +20,7 @@ use crate::{
     controller::{
         Controller, ControllerOutput, ControllerReply, ControllerRequest, Ticket,
         decide::{BootstrapContext, DecisionContext, bootstrap_records, describe_configs},
-        image::{Change, MetadataImage},
+        image::{BrokerImage, Change, MetadataImage},
         records::{EndpointV1, Record, RecordError, VoterV1},
     },
     event::Event,
@@ -28,7 +28,10 @@ use crate::{
     logdir::files::MetaProperties,
     planted::PlantedSet,
     protocol::messages::{DescribeConfigsRequestData, DescribeConfigsResponseData},
-    raft::{LocalReplica, Raft, RaftConfig, RaftContext, RaftEvent, ReplicaKey, Voter, VoterSet},
+    raft::{
+        LocalReplica, PeerReply, PeerRequest, PeerTicket, Raft, RaftConfig, RaftContext, RaftEvent,
+        ReplicaKey, Voter, VoterSet,
+    },
     replication::TopicSettings,
     storage::{Completion, LogDirId, Owner, StorageQueue},
     time::{Instant, Now},
@@ -170,6 +173,27 @@ impl Cluster {
             self.controller.deadline(),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Takes what another replica of the metadata log asks; [`Self::poll_peer_reply`] hands out the answer.
+    pub(crate) fn on_peer_request(
+        &mut self,
+        now: Now,
+        storage: &mut StorageQueue,
+        ticket: PeerTicket,
+        request: PeerRequest,
+    ) {
+        let mut context = RaftContext {
+            now,
+            storage,
+            planted: self.planted,
+        };
+        self.raft.on_peer_request(&mut context, request, ticket);
+    }
+
+    /// Takes the oldest answer to another replica.
+    pub(crate) fn poll_peer_reply(&mut self) -> Option<(PeerTicket, PeerReply)> {
+        self.raft.poll_reply()
     }
 
     /// Asks the controller; the reply comes as [`ClusterEvent::Reply`].
@@ -365,6 +389,11 @@ impl Cluster {
         self.controller.committed()
     }
 
+    /// Returns this node's replica of the metadata log.
+    pub(crate) const fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
     /// Returns a topic's settings, from its own overrides and every layer below.
     pub(crate) fn topic_settings(&self, topic: &str) -> TopicSettings {
         let image = self.image();
@@ -393,22 +422,26 @@ impl Cluster {
         self.node_id
     }
 
+    /// Lists registered brokers with their address on a listener, fenced ones too.
+    pub(crate) fn brokers_on(
+        &self,
+        listener: &str,
+    ) -> impl Iterator<Item = (&BrokerImage, &EndpointV1)> {
+        self.image().brokers().values().filter_map(move |broker| {
+            let mut endpoints = broker.endpoints.iter();
+            let endpoint = endpoints.find(|endpoint| endpoint.name == listener)?;
+            Some((broker, endpoint))
+        })
+    }
+
     /// Lists live brokers with their address on a listener, by its position in the configuration.
     pub(crate) fn live_brokers(
         &self,
         listener: &str,
     ) -> impl Iterator<Item = (NodeId, &EndpointV1, Option<&str>)> {
-        self.image()
-            .brokers()
-            .values()
-            .filter(|broker| !broker.fenced)
-            .filter_map(move |broker| {
-                let endpoint = broker
-                    .endpoints
-                    .iter()
-                    .find(|endpoint| endpoint.name == listener)?;
-                Some((broker.id, endpoint, broker.rack.as_deref()))
-            })
+        self.brokers_on(listener)
+            .filter(|(broker, _)| !broker.fenced)
+            .map(|(broker, endpoint)| (broker.id, endpoint, broker.rack.as_deref()))
     }
 
     /// Returns the epoch of this broker's registration.

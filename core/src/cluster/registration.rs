@@ -40,6 +40,7 @@ impl Registration {
             .broker
             .listeners
             .iter()
+            .filter(|listener| !listener.is_controller())
             .map(|listener| Listener {
                 name: KafkaString::from(listener.name.clone()),
                 host: KafkaString::from(listener.advertised_host.clone()),

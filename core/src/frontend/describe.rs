@@ -1,18 +1,29 @@
-//! ApiVersions, DescribeCluster and DescribeConfigs: what a broker can do and how it is set up.
+//! ApiVersions, DescribeCluster, DescribeQuorum and DescribeConfigs: what a node can do, how it is set up, who else there is.
 
 use super::{Call, Frontend, Services, metadata};
-use crate::protocol::{
-    self, ErrorCode, KafkaString, Listener,
-    messages::{
-        ApiVersionsRequestData, ApiVersionsResponseData, Coordinator, DescribeClusterBroker,
-        DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
-        FindCoordinatorRequestData, FindCoordinatorResponseData,
+use crate::{
+    cluster::Cluster,
+    ids::NodeId,
+    protocol::{
+        self, ErrorCode, KafkaString,
+        messages::{
+            ApiVersionsRequestData, ApiVersionsResponseData, Coordinator, DescribeClusterBroker,
+            DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
+            DescribeQuorumRequestData, FindCoordinatorRequestData, FindCoordinatorResponseData,
+        },
+        names_client_software,
     },
-    names_client_software,
+    raft::wire,
 };
 
-/// The only kind of endpoint that a broker lists (KIP-919).
+/// The kind of endpoint that is asked for on listeners of brokers (KIP-919).
 const BROKER_ENDPOINTS: i8 = 1;
+/// The kind that is asked for on listeners of the controller quorum.
+const CONTROLLER_ENDPOINTS: i8 = 2;
+/// "Not asked for".
+const NO_OPERATIONS: i32 = i32::MIN;
+/// "Nobody".
+const NO_NODE: i32 = -1;
 
 /// Answers ApiVersions.
 pub(super) fn api_versions(
@@ -29,7 +40,7 @@ pub(super) fn api_versions(
         response.error_code = ErrorCode::InvalidRequest.code();
         return frontend.answer(services, call, response);
     }
-    response.api_keys = protocol::api_versions(Listener::Broker);
+    response.api_keys = protocol::api_versions(frontend.kind(call.token.connection));
     frontend.answer(services, call, response);
 }
 
@@ -61,54 +72,149 @@ pub(super) fn coordinator(
     frontend.answer(services, call, response);
 }
 
-/// Answers DescribeCluster.
+/// Answers DescribeCluster on a listener of this broker: the brokers.
 pub(super) fn cluster(
     frontend: &mut Frontend,
     services: &mut Services<'_>,
     call: Call,
     request: &DescribeClusterRequestData,
 ) {
-    let mut response = DescribeClusterResponseData {
-        endpoint_type: BROKER_ENDPOINTS,
-        cluster_authorized_operations: i32::MIN,
-        ..DescribeClusterResponseData::default()
-    };
-    if call.version >= 1 && request.endpoint_type != BROKER_ENDPOINTS {
-        let (code, message) = wrong_endpoints(request.endpoint_type);
-        response.error_code = code.code();
-        response.error_message = Some(KafkaString::from(message));
-        return frontend.answer(services, call, response);
+    if let Some(refusal) = wrong_endpoints(call.version, request, BROKER_ENDPOINTS) {
+        return frontend.answer(services, call, refusal);
     }
     let listener = frontend.listener_name(call.token.connection);
     let cluster = &*services.cluster;
-    response.cluster_id = metadata::text(cluster.image().cluster_id().unwrap_or_default());
-    response.controller_id = cluster.controller_id().0;
-    response.brokers = cluster
-        .live_brokers(&listener)
-        .map(|(id, endpoint, rack)| DescribeClusterBroker {
-            broker_id: id.0,
-            host: metadata::text(&endpoint.host),
-            port: i32::from(endpoint.port),
-            rack: rack.map(metadata::text),
-            ..DescribeClusterBroker::default()
-        })
-        .collect();
-    if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = metadata::cluster_operations();
-    }
+    let include_fenced = request.include_fenced_brokers;
+    let brokers = cluster.brokers_on(&listener);
+    let brokers = brokers.filter(|(broker, _)| include_fenced || !broker.fenced);
+    let nodes = brokers.map(|(broker, endpoint)| DescribeClusterBroker {
+        broker_id: broker.id.0,
+        host: metadata::text(&endpoint.host),
+        port: i32::from(endpoint.port),
+        rack: broker.rack.as_deref().map(metadata::text),
+        is_fenced: broker.fenced,
+        ..DescribeClusterBroker::default()
+    });
+    let response = described(
+        cluster,
+        request,
+        nodes.collect(),
+        Some(cluster.controller_id()),
+    );
     frontend.answer(services, call, response);
 }
 
-fn wrong_endpoints(kind: i8) -> (ErrorCode, String) {
-    if kind == 2 {
-        let message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-            .to_owned();
-        return (ErrorCode::MismatchedEndpointType, message);
+/// Answers DescribeCluster on a listener of the controller quorum: its voters, as far as they are known to listen there.
+pub(super) fn controllers(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    request: &DescribeClusterRequestData,
+) {
+    if let Some(refusal) = wrong_endpoints(call.version, request, CONTROLLER_ENDPOINTS) {
+        return frontend.answer(services, call, refusal);
     }
-    (
-        ErrorCode::UnsupportedEndpointType,
-        format!("Unsupported endpoint type {kind}"),
-    )
+    let listener = frontend.listener_name(call.token.connection);
+    let cluster = &*services.cluster;
+    let nodes = cluster.raft().voters().iter().filter_map(|voter| {
+        let endpoints = &mut voter.endpoints.iter();
+        let endpoint = endpoints.find(|endpoint| endpoint.name == listener)?;
+        Some(DescribeClusterBroker {
+            broker_id: voter.id.0,
+            host: metadata::text(&endpoint.host),
+            port: i32::from(endpoint.port),
+            ..DescribeClusterBroker::default()
+        })
+    });
+    let response = described(
+        cluster,
+        request,
+        nodes.collect(),
+        cluster.raft().leader_id(),
+    );
+    frontend.answer(services, call, response);
+}
+
+/// Fills the part of an answer that is alike for both kinds of endpoints. A controller that is not listed is not named, for a
+/// client could not find it.
+fn described(
+    cluster: &Cluster,
+    request: &DescribeClusterRequestData,
+    nodes: Vec<DescribeClusterBroker>,
+    controller: Option<NodeId>,
+) -> DescribeClusterResponseData {
+    let is_listed = |id: &NodeId| nodes.iter().any(|node| node.broker_id == id.0);
+    DescribeClusterResponseData {
+        endpoint_type: request.endpoint_type,
+        cluster_id: metadata::text(cluster.image().cluster_id().unwrap_or_default()),
+        controller_id: controller.filter(is_listed).map_or(NO_NODE, |id| id.0),
+        brokers: nodes,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            metadata::cluster_operations()
+        } else {
+            NO_OPERATIONS
+        },
+        ..DescribeClusterResponseData::default()
+    }
+}
+
+/// Refuses a request for a kind of endpoints that is not listed here.
+fn wrong_endpoints(
+    version: i16,
+    request: &DescribeClusterRequestData,
+    here: i8,
+) -> Option<DescribeClusterResponseData> {
+    let name = |kind| match kind {
+        BROKER_ENDPOINTS => Some("BROKER"),
+        CONTROLLER_ENDPOINTS => Some("CONTROLLER"),
+        _ => None,
+    };
+    let asked = request.endpoint_type;
+    if asked == here {
+        return None;
+    }
+    let (code, message) = match (name(asked), name(here)) {
+        (Some(asked), Some(here)) => (
+            ErrorCode::MismatchedEndpointType,
+            format!(
+                "The request was sent to an endpoint of type {here}, but we wanted an endpoint of type {asked}"
+            ),
+        ),
+        _ => (
+            ErrorCode::UnsupportedEndpointType,
+            format!("Unsupported endpoint type {asked}"),
+        ),
+    };
+    // Version 0 knows no such kinds, and brokers is what it asks for.
+    let code = if version == 0 {
+        ErrorCode::InvalidRequest
+    } else {
+        code
+    };
+    Some(DescribeClusterResponseData {
+        error_code: code.code(),
+        error_message: Some(KafkaString::from(message)),
+        endpoint_type: BROKER_ENDPOINTS,
+        cluster_authorized_operations: NO_OPERATIONS,
+        ..DescribeClusterResponseData::default()
+    })
+}
+
+/// Answers DescribeQuorum, as the leader of the quorum.
+pub(super) fn quorum(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    call: Call,
+    request: &DescribeQuorumRequestData,
+) {
+    let raft = services.cluster.raft();
+    let response = if wire::asks_for_metadata_quorum(request) {
+        let description = raft.describe_quorum(services.now.wall);
+        wire::describe_quorum_response(description.as_ref(), raft.voters(), call.version)
+    } else {
+        wire::unknown_quorum(request)
+    };
+    frontend.answer(services, call, response);
 }
 
 /// Answers DescribeConfigs.

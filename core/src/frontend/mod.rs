@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 
 use crate::{
-    broker::Output,
+    broker::{self, Output},
     cluster::Cluster,
     event::Event,
     ids::{ConnectionId, Epoch, Offset, Uuid},
@@ -18,6 +18,7 @@ use crate::{
         DecodeLimits, ErrorCode, FaultAction, KafkaString, KafkaUuid, Listener, Request,
         RequestBody, ResponseBody, decode_request, encode_response,
     },
+    raft::{PeerReply, PeerRequest, PeerTicket},
     replication::{Context, Outcome, Partition, PartitionState, Partitions, SlotId},
     storage::{Frame, StorageQueue},
     time::{Instant, Now},
@@ -31,6 +32,7 @@ mod fetch;
 mod list_offsets;
 mod metadata;
 mod produce;
+mod quorum;
 mod reply;
 
 pub use connection::{Budget, Connections, RequestToken};
@@ -113,28 +115,31 @@ struct OpeningRequests {
 pub(crate) struct Frontend {
     connections: Connections,
     runnable: VecDeque<ConnectionId>,
-    limits: DecodeLimits,
-    /// Names of the listeners, by position.
-    listeners: Vec<String>,
+    /// Connections of the quorum have a queue of their own: they are served before this broker serves anybody else.
+    runnable_quorum: VecDeque<ConnectionId>,
+    /// The listeners, by position.
+    listeners: Vec<broker::Listener>,
     opening: OpeningRequests,
     produces: produce::PendingProduces,
     fetches: fetch::ParkedFetches,
     lookups: list_offsets::PendingLookups,
     deletes: delete_records::PendingDeletes,
+    peers: quorum::PeerRequests,
 }
 
 impl Frontend {
-    pub(crate) fn new(budget: Budget, listeners: Vec<String>) -> Self {
+    pub(crate) fn new(budget: Budget, listeners: Vec<broker::Listener>) -> Self {
         Self {
             listeners,
             connections: Connections::new(budget),
             runnable: VecDeque::new(),
-            limits: DecodeLimits::new(Listener::Broker),
+            runnable_quorum: VecDeque::new(),
             opening: OpeningRequests::default(),
             produces: produce::PendingProduces::default(),
             fetches: fetch::ParkedFetches::default(),
             lookups: list_offsets::PendingLookups::default(),
             deletes: delete_records::PendingDeletes::default(),
+            peers: quorum::PeerRequests::default(),
         }
     }
 
@@ -149,25 +154,41 @@ impl Frontend {
         outputs: &mut VecDeque<Output>,
     ) {
         self.connections.on_frame(connection, frame, outputs);
-        self.runnable.push_back(connection);
+        self.make_runnable(connection);
+    }
+
+    fn make_runnable(&mut self, connection: ConnectionId) {
+        match self.kind(connection) {
+            Listener::Broker => self.runnable.push_back(connection),
+            Listener::Controller => self.runnable_quorum.push_back(connection),
+        }
     }
 
     pub(crate) fn on_closed(&mut self, connection: ConnectionId, outputs: &mut VecDeque<Output>) {
         self.fetches.on_closed(connection);
+        self.peers.on_closed(connection);
         self.connections.on_closed(connection, outputs);
     }
 
-    /// Starts every request that may start now.
-    pub(crate) fn run(&mut self, services: &mut Services<'_>) {
-        while let Some(connection) = self.runnable.pop_front() {
+    /// Starts every request that may start now on connections of one kind.
+    pub(crate) fn run(&mut self, services: &mut Services<'_>, kind: Listener) {
+        while let Some(connection) = self.queue(kind).pop_front() {
             while let Some((token, frame)) = self.connections.start_next(connection) {
                 self.start(services, token, &frame);
             }
         }
     }
 
+    const fn queue(&mut self, kind: Listener) -> &mut VecDeque<ConnectionId> {
+        match kind {
+            Listener::Broker => &mut self.runnable,
+            Listener::Controller => &mut self.runnable_quorum,
+        }
+    }
+
     fn start(&mut self, services: &mut Services<'_>, token: RequestToken, frame: &Bytes) {
-        let request = match decode_request(frame, &self.limits) {
+        let kind = self.kind(token.connection);
+        let request = match decode_request(frame, &DecodeLimits::new(kind)) {
             Ok(request) => request,
             Err(error) => match error.action() {
                 FaultAction::Answer(bytes) => {
@@ -184,7 +205,10 @@ impl Frontend {
             version: header.version,
             correlation_id: header.correlation_id,
         };
-        self.open_then_execute(services, call, body);
+        match kind {
+            Listener::Broker => self.open_then_execute(services, call, body),
+            Listener::Controller => self.execute_for_quorum(services, call, body),
+        }
     }
 
     /// Executes a request now, or once the logs that it names are open.
@@ -244,7 +268,23 @@ impl Frontend {
             RequestBody::DescribeConfigs(request) => {
                 describe::configs(self, services, call, &request);
             }
+            RequestBody::DescribeQuorum(request) => {
+                describe::quorum(self, services, call, &request);
+            }
             other => admin::execute(self, services, call, other),
+        }
+    }
+
+    /// Executes a request that came on a listener of the controller quorum.
+    fn execute_for_quorum(&mut self, services: &mut Services<'_>, call: Call, body: RequestBody) {
+        match body {
+            RequestBody::ApiVersions(_)
+            | RequestBody::DescribeConfigs(_)
+            | RequestBody::DescribeQuorum(_) => self.execute(services, call, body),
+            RequestBody::DescribeCluster(request) => {
+                describe::controllers(self, services, call, &request);
+            }
+            other => quorum::execute(self, services, call, other),
         }
     }
 
@@ -292,17 +332,45 @@ impl Frontend {
         delete_records::on_start_moved(self, services, slot, start);
     }
 
+    fn listener(&self, connection: ConnectionId) -> Option<&broker::Listener> {
+        let at = self.connections.listener(connection).map(usize::from)?;
+        self.listeners.get(at)
+    }
+
     /// Returns the name of the listener that accepted a connection.
     fn listener_name(&self, connection: ConnectionId) -> String {
-        let at = self.connections.listener(connection).map(usize::from);
-        at.and_then(|at| self.listeners.get(at))
-            .cloned()
+        self.listener(connection)
+            .map(|listener| listener.name.clone())
             .unwrap_or_default()
     }
 
-    /// Returns whether any connection may have a request to start.
-    pub(crate) fn is_runnable(&self) -> bool {
-        !self.runnable.is_empty()
+    /// Returns whom the listener that accepted a connection serves.
+    fn kind(&self, connection: ConnectionId) -> Listener {
+        self.listener(connection)
+            .map_or(Listener::Broker, |listener| listener.kind)
+    }
+
+    /// Returns whether any connection of a kind may have a request to start.
+    pub(crate) fn is_runnable(&self, kind: Listener) -> bool {
+        match kind {
+            Listener::Broker => !self.runnable.is_empty(),
+            Listener::Controller => !self.runnable_quorum.is_empty(),
+        }
+    }
+
+    /// Takes the oldest request of a peer in the quorum that the quorum's log has not been asked yet.
+    pub(crate) fn poll_peer_request(&mut self) -> Option<(PeerTicket, PeerRequest)> {
+        self.peers.poll()
+    }
+
+    /// Answers a peer in the quorum.
+    pub(crate) fn on_peer_reply(
+        &mut self,
+        outputs: &mut VecDeque<Output>,
+        ticket: PeerTicket,
+        reply: &PeerReply,
+    ) {
+        quorum::on_reply(self, outputs, ticket, reply);
     }
 
     /// Returns how many requests are being executed.
@@ -335,7 +403,7 @@ impl Frontend {
         frame: Option<Frame>,
     ) {
         if self.connections.answer(token, frame, outputs) {
-            self.runnable.push_back(token.connection);
+            self.make_runnable(token.connection);
         }
     }
 
@@ -352,6 +420,7 @@ impl Frontend {
         }));
         self.connections.close(connection, outputs);
         self.fetches.on_closed(connection);
+        self.peers.on_closed(connection);
     }
 }
 

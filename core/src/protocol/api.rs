@@ -130,8 +130,20 @@ apis! {
     ElectLeaders = 43: 0..=2, advertised from 0, flexible from 2, Both;
     /// Changes single configuration entries.
     IncrementalAlterConfigs = 44: 0..=1, advertised from 0, flexible from 1, Both;
+    /// Asks a replica of the quorum for its vote.
+    Vote = 52: 0..=2, advertised from 0, flexible from 0, Controller;
+    /// Tells a replica of the quorum who leads.
+    BeginQuorumEpoch = 53: 0..=1, advertised from 0, flexible from 1, Controller;
+    /// Tells a replica of the quorum that its leader leads no more.
+    EndQuorumEpoch = 54: 0..=1, advertised from 0, flexible from 1, Controller;
+    /// Describes the controller quorum to admin clients.
+    DescribeQuorum = 55: 0..=2, advertised from 0, flexible from 0, Both;
     /// Changes the in-sync set of a partition: from its leader to the controller.
     AlterPartition = 56: 2..=3, advertised from 2, flexible from 0, Controller;
+    /// Carries a client's request from a broker to the active controller.
+    Envelope = 58: 0..=0, advertised from 0, flexible from 0, Controller;
+    /// Reads a snapshot of the metadata log.
+    FetchSnapshot = 59: 0..=1, advertised from 0, flexible from 0, Controller;
     /// Describes the cluster to admin clients.
     DescribeCluster = 60: 0..=2, advertised from 0, flexible from 0, Both;
     /// Registers a broker with the controller.
@@ -255,10 +267,15 @@ mod tests {
     fn produce_is_advertised_from_zero_and_hidden_from_the_quorum() {
         let broker: Vec<Advertised> = advertised(Listener::Broker).collect();
         assert_eq!(broker[0].versions, VersionRange { min: 0, max: 13 });
-        assert_eq!(api_versions(Listener::Broker).len(), 14);
+        assert_eq!(api_versions(Listener::Broker).len(), 15);
         let controller: Vec<i16> = advertised(Listener::Controller)
             .map(|line| line.api.key())
             .collect();
-        assert_eq!(controller, [1, 18, 19, 20, 32, 37, 43, 44, 56, 60, 62, 63]);
+        assert_eq!(
+            controller,
+            [
+                1, 18, 19, 20, 32, 37, 43, 44, 52, 53, 54, 55, 56, 58, 59, 60, 62, 63
+            ]
+        );
     }
 }

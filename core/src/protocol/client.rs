@@ -7,16 +7,20 @@ use super::{
     ResponseError,
     messages::{
         AlterPartitionRequestData, AlterPartitionResponseData, ApiVersionsRequestData,
-        ApiVersionsResponseData, BrokerHeartbeatRequestData, BrokerHeartbeatResponseData,
-        BrokerRegistrationRequestData, BrokerRegistrationResponseData, CreatePartitionsRequestData,
-        CreatePartitionsResponseData, CreateTopicsRequestData, CreateTopicsResponseData,
-        DeleteRecordsRequestData, DeleteRecordsResponseData, DeleteTopicsRequestData,
-        DeleteTopicsResponseData, DescribeClusterRequestData, DescribeClusterResponseData,
-        DescribeConfigsRequestData, DescribeConfigsResponseData, ElectLeadersRequestData,
-        ElectLeadersResponseData, FetchRequestData, FetchResponseData, FindCoordinatorRequestData,
-        FindCoordinatorResponseData, IncrementalAlterConfigsRequestData,
-        IncrementalAlterConfigsResponseData, ListOffsetsRequestData, ListOffsetsResponseData,
-        MetadataRequestData, MetadataResponseData, ProduceRequestData, ProduceResponseData,
+        ApiVersionsResponseData, BeginQuorumEpochRequestData, BeginQuorumEpochResponseData,
+        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
+        BrokerRegistrationResponseData, CreatePartitionsRequestData, CreatePartitionsResponseData,
+        CreateTopicsRequestData, CreateTopicsResponseData, DeleteRecordsRequestData,
+        DeleteRecordsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
+        DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
+        DescribeConfigsResponseData, DescribeQuorumRequestData, DescribeQuorumResponseData,
+        ElectLeadersRequestData, ElectLeadersResponseData, EndQuorumEpochRequestData,
+        EndQuorumEpochResponseData, EnvelopeRequestData, EnvelopeResponseData, FetchRequestData,
+        FetchResponseData, FetchSnapshotRequestData, FetchSnapshotResponseData,
+        FindCoordinatorRequestData, FindCoordinatorResponseData,
+        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+        ListOffsetsRequestData, ListOffsetsResponseData, MetadataRequestData, MetadataResponseData,
+        ProduceRequestData, ProduceResponseData, VoteRequestData, VoteResponseData,
     },
     reader::Reader,
 };
@@ -89,6 +93,12 @@ client_requests! {
     AlterPartition(AlterPartitionRequestData, AlterPartitionResponseData);
     BrokerRegistration(BrokerRegistrationRequestData, BrokerRegistrationResponseData);
     BrokerHeartbeat(BrokerHeartbeatRequestData, BrokerHeartbeatResponseData);
+    Vote(VoteRequestData, VoteResponseData);
+    BeginQuorumEpoch(BeginQuorumEpochRequestData, BeginQuorumEpochResponseData);
+    EndQuorumEpoch(EndQuorumEpochRequestData, EndQuorumEpochResponseData);
+    DescribeQuorum(DescribeQuorumRequestData, DescribeQuorumResponseData);
+    Envelope(EnvelopeRequestData, EnvelopeResponseData);
+    FetchSnapshot(FetchSnapshotRequestData, FetchSnapshotResponseData);
 }
 
 /// Writes a request frame, length prefix and header included.

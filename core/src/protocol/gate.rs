@@ -3,12 +3,16 @@
 //! The wire crate refuses to write a message with such a field set, where Kafka marks it as not
 //! ignorable. A handler fills its answer for the newest version; this makes it fit the one asked.
 
+use kacrab_protocol::KafkaUuid;
+
 use super::messages::{
-    AlterPartitionResponseData, ApiVersionsResponseData, BrokerHeartbeatResponseData,
-    BrokerRegistrationResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
-    DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-    DescribeConfigsResponseData, ElectLeadersResponseData, FindCoordinatorResponseData,
-    IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
+    AlterPartitionResponseData, ApiVersionsResponseData, BeginQuorumEpochResponseData,
+    BrokerHeartbeatResponseData, BrokerRegistrationResponseData, CreatePartitionsResponseData,
+    CreateTopicsResponseData, DeleteRecordsResponseData, DeleteTopicsResponseData,
+    DescribeClusterResponseData, DescribeConfigsResponseData, DescribeQuorumResponseData,
+    ElectLeadersResponseData, EndQuorumEpochResponseData, EnvelopeResponseData,
+    FetchSnapshotResponseData, FindCoordinatorResponseData, IncrementalAlterConfigsResponseData,
+    ListOffsetsResponseData, MetadataResponseData, VoteResponseData,
 };
 
 /// A response that can be fitted to a version.
@@ -95,6 +99,33 @@ impl Gate for ElectLeadersResponseData {
     }
 }
 
+impl Gate for DescribeQuorumResponseData {
+    fn gate(&mut self, version: i16) {
+        if version >= 2 {
+            return;
+        }
+        self.error_message = None;
+        self.nodes.clear();
+        let partitions = self.topics.iter_mut();
+        for partition in partitions.flat_map(|topic| &mut topic.partitions) {
+            partition.error_message = None;
+            let voters = partition.current_voters.iter_mut();
+            for replica in voters.chain(&mut partition.observers) {
+                replica.replica_directory_id = KafkaUuid::ZERO;
+                if version < 1 {
+                    replica.last_fetch_timestamp = -1;
+                    replica.last_caught_up_timestamp = -1;
+                }
+            }
+        }
+    }
+}
+
+impl Gate for VoteResponseData {}
+impl Gate for BeginQuorumEpochResponseData {}
+impl Gate for EndQuorumEpochResponseData {}
+impl Gate for EnvelopeResponseData {}
+impl Gate for FetchSnapshotResponseData {}
 impl Gate for AlterPartitionResponseData {}
 impl Gate for BrokerHeartbeatResponseData {}
 impl Gate for BrokerRegistrationResponseData {}

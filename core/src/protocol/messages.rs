@@ -9,6 +9,8 @@ pub use kacrab_protocol::generated::{
     api_versions_response::{
         ApiVersion, ApiVersionsResponseData, FinalizedFeatureKey, SupportedFeatureKey,
     },
+    begin_quorum_epoch_request::BeginQuorumEpochRequestData,
+    begin_quorum_epoch_response::BeginQuorumEpochResponseData,
     broker_heartbeat_request::BrokerHeartbeatRequestData,
     broker_heartbeat_response::BrokerHeartbeatResponseData,
     broker_registration_request::{
@@ -40,12 +42,20 @@ pub use kacrab_protocol::generated::{
         DescribeConfigsResourceResult, DescribeConfigsResponseData, DescribeConfigsResult,
         DescribeConfigsSynonym,
     },
+    describe_quorum_request::DescribeQuorumRequestData,
+    describe_quorum_response::DescribeQuorumResponseData,
     elect_leaders_request::ElectLeadersRequestData,
     elect_leaders_response::{
         ElectLeadersResponseData, PartitionResult as PartitionElectionResult, ReplicaElectionResult,
     },
+    end_quorum_epoch_request::EndQuorumEpochRequestData,
+    end_quorum_epoch_response::EndQuorumEpochResponseData,
+    envelope_request::EnvelopeRequestData,
+    envelope_response::EnvelopeResponseData,
     fetch_request::FetchRequestData,
     fetch_response::FetchResponseData,
+    fetch_snapshot_request::FetchSnapshotRequestData,
+    fetch_snapshot_response::FetchSnapshotResponseData,
     find_coordinator_request::FindCoordinatorRequestData,
     find_coordinator_response::{Coordinator, FindCoordinatorResponseData},
     incremental_alter_configs_request::{
@@ -65,6 +75,8 @@ pub use kacrab_protocol::generated::{
     },
     produce_request::ProduceRequestData,
     produce_response::ProduceResponseData,
+    vote_request::VoteRequestData,
+    vote_response::VoteResponseData,
 };
 
 /// The parts of the wire crate's Fetch and Produce messages, for the client's side.
@@ -84,9 +96,9 @@ pub use kacrab_protocol::generated::{
 /// The messages between replicas of the controller quorum.
 pub mod quorum {
     pub use kacrab_protocol::generated::{
-        begin_quorum_epoch_request, begin_quorum_epoch_response, describe_quorum_response,
-        end_quorum_epoch_request, end_quorum_epoch_response, fetch_snapshot_request,
-        fetch_snapshot_response, vote_request, vote_response,
+        begin_quorum_epoch_request, begin_quorum_epoch_response, describe_quorum_request,
+        describe_quorum_response, end_quorum_epoch_request, end_quorum_epoch_response,
+        fetch_snapshot_request, fetch_snapshot_response, vote_request, vote_response,
     };
 }
 

@@ -38,6 +38,7 @@ pub mod messages;
 mod produce_request;
 mod produce_response;
 mod questions;
+mod quorum_schemas;
 mod reader;
 mod request;
 mod response;

@@ -5,11 +5,13 @@ use bytes::Bytes;
 use super::{
     ApiKey, DecodeError, Fault, FetchRequest, Listener, ProduceRequest, RequestHeader,
     messages::{
-        AlterPartitionRequestData, ApiVersionsRequestData, BrokerHeartbeatRequestData,
-        BrokerRegistrationRequestData, CreatePartitionsRequestData, CreateTopicsRequestData,
-        DeleteRecordsRequestData, DeleteTopicsRequestData, DescribeClusterRequestData,
-        DescribeConfigsRequestData, ElectLeadersRequestData, FindCoordinatorRequestData,
-        IncrementalAlterConfigsRequestData, ListOffsetsRequestData, MetadataRequestData,
+        AlterPartitionRequestData, ApiVersionsRequestData, BeginQuorumEpochRequestData,
+        BrokerHeartbeatRequestData, BrokerRegistrationRequestData, CreatePartitionsRequestData,
+        CreateTopicsRequestData, DeleteRecordsRequestData, DeleteTopicsRequestData,
+        DescribeClusterRequestData, DescribeConfigsRequestData, DescribeQuorumRequestData,
+        ElectLeadersRequestData, EndQuorumEpochRequestData, EnvelopeRequestData,
+        FetchSnapshotRequestData, FindCoordinatorRequestData, IncrementalAlterConfigsRequestData,
+        ListOffsetsRequestData, MetadataRequestData, VoteRequestData,
     },
     reader::{FieldFault, Read, Reader},
     schema::Schema,
@@ -112,6 +114,12 @@ bodies! {
     AlterPartition(AlterPartitionRequestData, ALTER_PARTITION);
     BrokerRegistration(BrokerRegistrationRequestData, BROKER_REGISTRATION);
     BrokerHeartbeat(BrokerHeartbeatRequestData, BROKER_HEARTBEAT);
+    Vote(VoteRequestData, VOTE);
+    BeginQuorumEpoch(BeginQuorumEpochRequestData, BEGIN_QUORUM_EPOCH);
+    EndQuorumEpoch(EndQuorumEpochRequestData, END_QUORUM_EPOCH);
+    DescribeQuorum(DescribeQuorumRequestData, DESCRIBE_QUORUM);
+    Envelope(EnvelopeRequestData, ENVELOPE);
+    FetchSnapshot(FetchSnapshotRequestData, FETCH_SNAPSHOT);
 }
 
 /// Decodes one frame, without its length prefix.

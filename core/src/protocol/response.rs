@@ -6,11 +6,14 @@ use super::{
     ApiKey, EncodeError, ErrorCode, FRAME_PREFIX_BYTES, ProduceResponse,
     gate::Gate,
     messages::{
-        AlterPartitionResponseData, ApiVersionsResponseData, BrokerHeartbeatResponseData,
-        BrokerRegistrationResponseData, CreatePartitionsResponseData, CreateTopicsResponseData,
-        DeleteRecordsResponseData, DeleteTopicsResponseData, DescribeClusterResponseData,
-        DescribeConfigsResponseData, ElectLeadersResponseData, FindCoordinatorResponseData,
+        AlterPartitionResponseData, ApiVersionsResponseData, BeginQuorumEpochResponseData,
+        BrokerHeartbeatResponseData, BrokerRegistrationResponseData, CreatePartitionsResponseData,
+        CreateTopicsResponseData, DeleteRecordsResponseData, DeleteTopicsResponseData,
+        DescribeClusterResponseData, DescribeConfigsResponseData, DescribeQuorumResponseData,
+        ElectLeadersResponseData, EndQuorumEpochResponseData, EnvelopeResponseData,
+        FetchSnapshotResponseData, FindCoordinatorResponseData,
         IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
+        VoteResponseData,
     },
     sink::HotMessage,
 };
@@ -71,8 +74,8 @@ macro_rules! bodies {
                 ResponseBody::Produce(body) => body.frame_without_gaps(version, correlation_id),
                 $(ResponseBody::$name(mut body) => {
                     body.gate(version);
-                    let envelope = Envelope { api: ApiKey::$name, version, correlation_id };
-                    envelope.frame(
+                    let around = Around { api: ApiKey::$name, version, correlation_id };
+                    around.frame(
                         || body.encoded_len(version),
                         |buffer| body.write(buffer, version),
                     )
@@ -98,16 +101,22 @@ bodies! {
     AlterPartition(AlterPartitionResponseData);
     BrokerRegistration(BrokerRegistrationResponseData);
     BrokerHeartbeat(BrokerHeartbeatResponseData);
+    Vote(VoteResponseData);
+    BeginQuorumEpoch(BeginQuorumEpochResponseData);
+    EndQuorumEpoch(EndQuorumEpochResponseData);
+    DescribeQuorum(DescribeQuorumResponseData);
+    Envelope(EnvelopeResponseData);
+    FetchSnapshot(FetchSnapshotResponseData);
 }
 
 /// What stands around a body of the wire crate.
-struct Envelope {
+struct Around {
     api: ApiKey,
     version: i16,
     correlation_id: i32,
 }
 
-impl Envelope {
+impl Around {
     fn frame(
         &self,
         body_len: impl FnOnce() -> kacrab_protocol::Result<usize>,

@@ -3,7 +3,10 @@
 //! The wire crate reads null as empty, counts on nothing being too large, and names no field. This
 //! walk refuses what Kafka refuses, bounds memory, and says which field is wrong.
 
-use super::reader::{Read, Reader};
+use super::{
+    Fault,
+    reader::{FieldFault, Read, Reader},
+};
 
 /// The shape of one message.
 #[derive(Debug)]
@@ -33,8 +36,11 @@ pub(super) enum Kind {
     Uuid,
     Uuids,
     String,
+    Bytes,
     Int32s,
     Strings,
+    /// One struct.
+    Struct(&'static [Field]),
     /// An array of structs, with the bytes that one takes in memory.
     Structs {
         fields: &'static [Field],
@@ -123,6 +129,11 @@ fn check_field(field: &Field, reader: &mut Reader<'_>, version: i16) -> Read<()>
         Kind::Int64 => reader.skip(name, 8),
         Kind::Uuid => reader.skip(name, 16),
         Kind::String => reader.skip_string(name, nullable),
+        Kind::Bytes => match reader.nullable_bytes(name)? {
+            None if !nullable => Err(FieldFault::new(name, Fault::Null)),
+            _ => Ok(()),
+        },
+        Kind::Struct(fields) => check_struct(fields, reader, version),
         Kind::Int32s => skip_each(reader, name, 4, nullable),
         Kind::Uuids => skip_each(reader, name, 16, nullable),
         Kind::Strings => {

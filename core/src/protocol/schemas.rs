@@ -13,7 +13,12 @@ use super::{
     schema::{Field, Kind, Schema, field},
 };
 
-const fn structs<T>(name: &'static str, fields: &'static [Field]) -> Field {
+pub(super) use super::quorum_schemas::{
+    BEGIN_QUORUM_EPOCH, DESCRIBE_QUORUM, END_QUORUM_EPOCH, ENVELOPE, FETCH_SNAPSHOT, VOTE,
+};
+
+/// An array of structs that the wire crate keeps as `T`.
+pub(super) const fn structs<T>(name: &'static str, fields: &'static [Field]) -> Field {
     field(
         name,
         Kind::Structs {

@@ -189,6 +189,8 @@ impl NodeConfig {
                     0 => bound_port.unwrap_or_default(),
                     port => port,
                 },
+                // Those of the quorum are not opened.
+                kind: seedlog_core::protocol::Listener::Broker,
             }
         });
         BrokerConfig {

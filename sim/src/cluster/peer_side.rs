@@ -285,6 +285,7 @@ mod tests {
                     name: "PLAINTEXT".to_owned(),
                     advertised_host: name(node),
                     advertised_port: 9092,
+                    kind: seedlog_core::protocol::Listener::Broker,
                 }],
                 voters: Vec::new(),
                 rack: None,

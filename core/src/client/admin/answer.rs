@@ -60,7 +60,13 @@ impl Admin {
             | ApiKey::ElectLeaders
             | ApiKey::AlterPartition
             | ApiKey::BrokerRegistration
-            | ApiKey::BrokerHeartbeat => None,
+            | ApiKey::BrokerHeartbeat
+            | ApiKey::Vote
+            | ApiKey::BeginQuorumEpoch
+            | ApiKey::EndQuorumEpoch
+            | ApiKey::DescribeQuorum
+            | ApiKey::Envelope
+            | ApiKey::FetchSnapshot => None,
         };
         match told {
             Some(told) => self.take(asked, told),

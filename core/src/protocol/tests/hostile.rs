@@ -108,6 +108,12 @@ fn two_billion_elements_in_twelve_bytes_are_refused() {
                 ApiKey::ElectLeaders => {
                     frame.put_slice(if version >= 1 { &[0] } else { &[] });
                 }
+                // The cluster id is null.
+                ApiKey::Vote => frame.put_slice(&[0; 5][..if version >= 1 { 5 } else { 1 }]),
+                ApiKey::BeginQuorumEpoch if version >= 1 => frame.put_slice(&[0; 5]),
+                ApiKey::EndQuorumEpoch if version >= 1 => frame.put_slice(&[0]),
+                ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch => frame.put_slice(&[0xff; 2]),
+                ApiKey::FetchSnapshot => frame.put_slice(&[0; 8]),
                 ApiKey::AlterPartition => frame.put_slice(&[0; 12]),
                 // An empty cluster id is one byte that says 1.
                 ApiKey::BrokerRegistration => {

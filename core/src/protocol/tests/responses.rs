@@ -1,21 +1,29 @@
 //! Answers of the wire crate's messages: gating, headers, the client's reading.
 
+use bytes::Bytes;
+
 use super::unframed;
 use crate::protocol::{
-    ApiKey, ClientRequest, EncodeError, ErrorCode, ResponseBody, decode_response, encode_response,
+    ApiKey, ClientRequest, EncodeError, ErrorCode, KafkaUuid, ResponseBody, decode_response,
+    encode_response,
     messages::{
         AlterPartitionRequestData, AlterPartitionResponseData, ApiVersionsRequestData,
-        ApiVersionsResponseData, BrokerHeartbeatRequestData, BrokerHeartbeatResponseData,
-        BrokerRegistrationRequestData, BrokerRegistrationResponseData, CreatableTopicResult,
-        CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
-        CreateTopicsResponseData, DeleteRecordsRequestData, DeleteRecordsResponseData,
-        DeleteTopicsRequestData, DeleteTopicsResponseData, DescribeClusterBroker,
-        DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
-        DescribeConfigsResponseData, ElectLeadersRequestData, ElectLeadersResponseData,
-        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
-        ListOffsetsPartitionResponse, ListOffsetsRequestData, ListOffsetsResponseData,
-        ListOffsetsTopicResponse, MetadataRequestData, MetadataResponseData, MetadataResponseTopic,
-        SupportedFeatureKey,
+        ApiVersionsResponseData, BeginQuorumEpochRequestData, BeginQuorumEpochResponseData,
+        BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
+        BrokerRegistrationResponseData, CreatableTopicResult, CreatePartitionsRequestData,
+        CreatePartitionsResponseData, CreateTopicsRequestData, CreateTopicsResponseData,
+        DeleteRecordsRequestData, DeleteRecordsResponseData, DeleteTopicsRequestData,
+        DeleteTopicsResponseData, DescribeClusterBroker, DescribeClusterRequestData,
+        DescribeClusterResponseData, DescribeConfigsRequestData, DescribeConfigsResponseData,
+        DescribeQuorumRequestData, DescribeQuorumResponseData, ElectLeadersRequestData,
+        ElectLeadersResponseData, EndQuorumEpochRequestData, EndQuorumEpochResponseData,
+        EnvelopeRequestData, EnvelopeResponseData, FetchSnapshotRequestData,
+        FetchSnapshotResponseData, IncrementalAlterConfigsRequestData,
+        IncrementalAlterConfigsResponseData, ListOffsetsPartitionResponse, ListOffsetsRequestData,
+        ListOffsetsResponseData, ListOffsetsTopicResponse, MetadataRequestData,
+        MetadataResponseData, MetadataResponseTopic, SupportedFeatureKey, VoteRequestData,
+        VoteResponseData,
+        quorum::{describe_quorum_response, fetch_snapshot_response},
     },
     unsupported_api_versions_response,
 };
@@ -93,6 +101,39 @@ fn answers_about_leaders_and_brokers_fit_every_version() {
     every_version::<AlterPartitionRequestData>(AlterPartitionResponseData::default());
     every_version::<BrokerRegistrationRequestData>(BrokerRegistrationResponseData::default());
     every_version::<BrokerHeartbeatRequestData>(BrokerHeartbeatResponseData::default());
+}
+
+#[test]
+fn answers_of_the_quorum_fit_every_version() {
+    let time = 1_700_000_000_000;
+    let replica = describe_quorum_response::ReplicaState::default()
+        .with_last_fetch_timestamp(time)
+        .with_replica_directory_id(KafkaUuid::from_parts(1, 2));
+    let partition = describe_quorum_response::PartitionData::default()
+        .with_error_message(Some("why".to_owned().into()))
+        .with_current_voters(vec![replica.clone()])
+        .with_observers(vec![replica]);
+    let topic = describe_quorum_response::TopicData::default().with_partitions(vec![partition]);
+    let body = DescribeQuorumResponseData::default()
+        .with_error_message(Some("why".to_owned().into()))
+        .with_nodes(vec![describe_quorum_response::Node::default()])
+        .with_topics(vec![topic]);
+    let read = every_version::<DescribeQuorumRequestData>(body);
+    let nodes = read.iter().map(|read| read.nodes.len());
+    assert_eq!(nodes.collect::<Vec<_>>(), [0, 0, 1]);
+    let times = read
+        .iter()
+        .map(|read| read.topics[0].partitions[0].observers[0].last_fetch_timestamp);
+    assert_eq!(times.collect::<Vec<_>>(), [-1, time, time]);
+    every_version::<VoteRequestData>(VoteResponseData::default());
+    every_version::<BeginQuorumEpochRequestData>(BeginQuorumEpochResponseData::default());
+    every_version::<EndQuorumEpochRequestData>(EndQuorumEpochResponseData::default());
+    let bytes = Some(Bytes::from_static(b"records"));
+    let piece = fetch_snapshot_response::PartitionSnapshot::default().with_unaligned_records(bytes);
+    let topic = fetch_snapshot_response::TopicSnapshot::default().with_partitions(vec![piece]);
+    let body = FetchSnapshotResponseData::default().with_topics(vec![topic]);
+    every_version::<FetchSnapshotRequestData>(body);
+    every_version::<EnvelopeRequestData>(EnvelopeResponseData::default());
 }
 
 #[test]

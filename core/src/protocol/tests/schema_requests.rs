@@ -46,6 +46,12 @@ impl Generator<'_> {
             .put_slice(text.as_ref().map_or(&[], |text| text.as_bytes()));
     }
 
+    fn bytes(&mut self, nullable: bool) {
+        let bytes = (!nullable || !self.dice.one_in(3)).then(|| self.dice.bytes(200));
+        self.length(bytes.as_ref().map(Vec::len));
+        self.buffer.put_slice(&bytes.unwrap_or_default());
+    }
+
     fn array(&mut self, nullable: bool, mut element: impl FnMut(&mut Self)) {
         if nullable && self.dice.one_in(3) {
             return self.length(None);
@@ -67,6 +73,8 @@ impl Generator<'_> {
             Kind::Int64 => self.buffer.put_i64(self.dice.i64()),
             Kind::Uuid => self.buffer.put_slice(&self.dice.uuid().to_bytes()),
             Kind::String => self.string(nullable),
+            Kind::Bytes => self.bytes(nullable),
+            Kind::Struct(fields) => self.fields(fields),
             Kind::Uuids => self.array(nullable, |this| {
                 this.buffer.put_slice(&this.dice.uuid().to_bytes());
             }),
@@ -166,6 +174,12 @@ fn encoded(version: i16, body: &RequestBody) -> Bytes {
         RequestBody::AlterPartition(body) => encode_request(version, 77, "me", body),
         RequestBody::BrokerRegistration(body) => encode_request(version, 77, "me", body),
         RequestBody::BrokerHeartbeat(body) => encode_request(version, 77, "me", body),
+        RequestBody::Vote(body) => encode_request(version, 77, "me", body),
+        RequestBody::BeginQuorumEpoch(body) => encode_request(version, 77, "me", body),
+        RequestBody::EndQuorumEpoch(body) => encode_request(version, 77, "me", body),
+        RequestBody::DescribeQuorum(body) => encode_request(version, 77, "me", body),
+        RequestBody::Envelope(body) => encode_request(version, 77, "me", body),
+        RequestBody::FetchSnapshot(body) => encode_request(version, 77, "me", body),
         RequestBody::Produce(_) | RequestBody::Fetch(_) => unreachable!("they have no schema"),
     };
     super::unframed(&frame.unwrap())
@@ -193,8 +207,8 @@ fn requests_by_the_schemas_are_what_the_wire_crate_reads_and_writes() {
     }
     assert_eq!(
         messages,
-        200 * 78,
-        "versions of the fifteen APIs with schemas"
+        200 * 91,
+        "versions of the twenty-one APIs with schemas"
     );
 }
 

@@ -1,14 +1,51 @@
 //! The answer to DescribeQuorum.
 
 use crate::{
-    protocol::{ErrorCode, messages::quorum::describe_quorum_response as answer},
+    protocol::{
+        ErrorCode,
+        messages::quorum::{
+            describe_quorum_request as question, describe_quorum_response as answer,
+        },
+    },
     raft::{
         description::{QuorumDescription, ReplicaProgress},
         voters::VoterSet,
     },
 };
 
-use super::{PARTITION, listeners, topic};
+use super::{PARTITION, TOPIC, listeners, only, text, topic};
+
+/// Says whether a DescribeQuorum request asks for the one quorum that there is.
+#[must_use]
+pub fn asks_for_metadata_quorum(request: &question::DescribeQuorumRequestData) -> bool {
+    let partition = only(
+        &request.topics,
+        |topic| (topic.topic_name.as_str() == TOPIC, &topic.partitions[..]),
+        |partition| partition.partition_index,
+    );
+    partition.is_ok()
+}
+
+/// Writes the answer to a DescribeQuorum request for anything else.
+#[must_use]
+pub fn unknown_quorum(
+    request: &question::DescribeQuorumRequestData,
+) -> answer::DescribeQuorumResponseData {
+    let partition = |partition: &question::PartitionData| {
+        answer::PartitionData::default()
+            .with_partition_index(partition.partition_index)
+            .with_error_code(ErrorCode::UnknownTopicOrPartition.code())
+            .with_error_message(Some(text(
+                "This server does not host this topic-partition.",
+            )))
+    };
+    let topics = request.topics.iter().map(|topic| {
+        answer::TopicData::default()
+            .with_topic_name(topic.topic_name.clone())
+            .with_partitions(topic.partitions.iter().map(partition).collect())
+    });
+    answer::DescribeQuorumResponseData::default().with_topics(topics.collect())
+}
 
 /// Writes the answer to a DescribeQuorum request for the metadata log, for a version; without a description this node does not
 /// lead, and says so.

@@ -8,6 +8,7 @@
 mod describe;
 mod elections;
 mod fetch;
+mod serving;
 mod snapshots;
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
 };
 
 pub use self::{
-    describe::describe_quorum_response,
+    describe::{asks_for_metadata_quorum, describe_quorum_response, unknown_quorum},
     elections::{
         begin_request, begin_response, end_request, end_response, read_begin_request,
         read_begin_response, read_end_request, read_end_response, read_vote_request,
@@ -25,6 +26,7 @@ pub use self::{
     fetch::{
         fetch_request, fetch_response, is_metadata_fetch, read_fetch_request, read_fetch_response,
     },
+    serving::PeerCall,
     snapshots::{
         fetch_snapshot_request, fetch_snapshot_response, read_fetch_snapshot_request,
         read_fetch_snapshot_response,
