@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     ids::{ConnectionId, Epoch, NodeId, Offset, TopicPartition},
+    replication::PayloadFault,
     storage::{FilePath, StorageFault},
 };
 
@@ -89,6 +90,48 @@ pub enum Event {
         /// Its epoch.
         epoch: Epoch,
     },
+    /// This broker follows another in an epoch.
+    BecameFollower {
+        /// The partition.
+        partition: TopicPartition,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The leader.
+        leader: NodeId,
+        /// The log end at that moment.
+        end: Offset,
+    },
+    /// A follower's log is not a prefix of its leader's and is cut.
+    LogDiverged {
+        /// The partition.
+        partition: TopicPartition,
+        /// The leader epoch.
+        epoch: Epoch,
+        /// The log end before.
+        end: Offset,
+        /// Where it is cut.
+        to: Offset,
+        /// The high watermark before. What was below it and goes had been lost by an unclean election or a broken disk.
+        high_watermark: Offset,
+    },
+    /// A leader asks the controller to change the in-sync replicas.
+    IsrProposed {
+        /// The partition.
+        partition: TopicPartition,
+        /// The leader epoch.
+        epoch: Epoch,
+        /// The new in-sync replicas.
+        isr: Vec<NodeId>,
+    },
+    /// A follower does not take what its leader sent.
+    PayloadRefused {
+        /// The partition.
+        partition: TopicPartition,
+        /// The leader.
+        leader: NodeId,
+        /// What is wrong.
+        fault: PayloadFault,
+    },
     /// The high watermark moved.
     HighWatermark {
         /// The partition.
@@ -168,6 +211,8 @@ pub enum StartReason {
     RetentionSize,
     /// A DeleteRecords request.
     DeleteRecords,
+    /// The leader's log begins there.
+    LeaderLogStart,
     /// A snapshot of the metadata took the place of its log's first records.
     Snapshot,
 }

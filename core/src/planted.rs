@@ -7,8 +7,30 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Planted {
-    /// A new follower truncates its log to the high watermark that it knows.
+    /// The ISR grows on a high watermark that is older than the leader epoch.
+    B01,
+    /// A log that begins anew keeps a high watermark below its start.
+    B03,
+    /// A removal from the ISR that is still in flight no longer holds the high watermark back.
+    B04,
+    /// The high watermark moves although the ISR is below `min.insync.replicas`.
+    B05,
+    /// A fetch of an earlier incarnation proves a follower in sync.
+    B06,
+    /// Consumers see records above the high watermark.
+    B09,
+    /// A new leader answers with a high watermark from before its epoch.
+    B10,
+    /// A follower cuts its log at its own high watermark.
     B13,
+    /// Logs of equal length are taken for equal.
+    B14,
+    /// The end of an epoch that the follower never had is used as it is.
+    B15,
+    /// Epoch questions are answered whatever epoch the asker is in.
+    B17,
+    /// A new leader does not note where its epoch begins.
+    B18,
     /// A fenced or stopping broker may join the in-sync set or be elected.
     B19,
     /// Any replica is elected when no in-sync one lives, whatever the topic's configs say.
@@ -41,12 +63,25 @@ pub enum Planted {
     B47,
     /// A controller that was deposed fences a leader that is ahead of it.
     B74,
+    /// A follower that does not know an offset yet says that it is out of range.
+    B80,
 }
 
 impl Planted {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 29] = [
+        Self::B01,
+        Self::B03,
+        Self::B04,
+        Self::B05,
+        Self::B06,
+        Self::B09,
+        Self::B10,
         Self::B13,
+        Self::B14,
+        Self::B15,
+        Self::B17,
+        Self::B18,
         Self::B19,
         Self::B20,
         Self::B21,
@@ -63,13 +98,25 @@ impl Planted {
         Self::B46,
         Self::B47,
         Self::B74,
+        Self::B80,
     ];
 
     /// Returns the catalogue id.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
+            Self::B01 => "B01",
+            Self::B03 => "B03",
+            Self::B04 => "B04",
+            Self::B05 => "B05",
+            Self::B06 => "B06",
+            Self::B09 => "B09",
+            Self::B10 => "B10",
             Self::B13 => "B13",
+            Self::B14 => "B14",
+            Self::B15 => "B15",
+            Self::B17 => "B17",
+            Self::B18 => "B18",
             Self::B19 => "B19",
             Self::B20 => "B20",
             Self::B21 => "B21",
@@ -86,6 +133,7 @@ impl Planted {
             Self::B46 => "B46",
             Self::B47 => "B47",
             Self::B74 => "B74",
+            Self::B80 => "B80",
         }
     }
 }

@@ -135,7 +135,7 @@ impl Broker {
             if let Some(partition) =
                 partition.filter(|partition| partition.state() == PartitionState::Open)
             {
-                let synced = partition.log().flushed_end();
+                let synced = partition.synced_mark();
                 self.synced_marks
                     .advance(partition.topic_id(), partition.name().partition, synced);
             }
@@ -162,7 +162,7 @@ impl Broker {
     }
 
     pub(super) fn recovery_point_checkpoint(&self) -> Bytes {
-        let mut entries = self.offsets(|_, partition| partition.log().recovery_point());
+        let mut entries = self.offsets(|_, partition| partition.recovery_point());
         let metadata = self
             .cluster
             .as_ref()

@@ -344,9 +344,11 @@ impl Broker {
 fn assignment(partition: &PartitionImage, local: NodeId) -> LeaderAssignment {
     LeaderAssignment {
         epoch: partition.leader_epoch,
+        partition_epoch: partition.partition_epoch,
         leader: (partition.leader != NO_LEADER).then_some(partition.leader),
         local,
         replicas: partition.replicas.clone(),
+        adding: partition.adding_replicas.len(),
         isr: partition.isr.clone(),
     }
 }

@@ -51,7 +51,7 @@ mod tail;
 mod time_index;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use config::{LogConfig, OpenHint};
 pub use event::{

@@ -6,46 +6,23 @@ use std::{
 };
 
 use super::{
-    AckToken, Acknowledged, Acks, AppendFailure, AppendRefusal, LeaderAssignment, Partition,
-    PartitionState, TopicSettings,
+    AckToken, Acknowledged, Acks, AppendFailure, AppendRefusal, FetchRefusal, FollowerFetch,
+    KnownBroker, KnownBrokers, NewPartition, Partition, PartitionDuty, PartitionState,
+    ReplicationConfig, SlotId,
 };
 use crate::{
     batch::Batch,
     event::Event,
-    ids::{Offset, TopicName, TopicPartition, Uuid},
+    ids::{NodeId, Offset, TopicName, TopicPartition, Uuid},
     log::{
         FetchSlice, FlushMark, FoundOffset, Log, LogContext, LogEvent, LookupOutcome, LookupTarget,
-        OpenHint, ReadError, ReadId, ReadOutcome, ReadRequest,
+        ReadError, ReadId, ReadOutcome, ReadRequest,
     },
     logdir::Flusher,
     planted::{Planted, PlantedSet},
     storage::{Completion, FilePath, OpId, Owner, StorageFault, StorageQueue},
     time::{Instant, Now},
 };
-
-/// A partition's place in the table; never reused within one incarnation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotId(u32);
-
-/// Operations of slot `n` are owned by `FIRST_OWNER + n`.
-const FIRST_OWNER: u32 = 64;
-
-impl SlotId {
-    /// Returns the owner of the slot's storage operations.
-    #[must_use]
-    pub const fn owner(self) -> Owner {
-        Owner(FIRST_OWNER + self.0)
-    }
-
-    /// Returns the slot that owns an operation; `None` if another machine does.
-    #[must_use]
-    pub const fn of(owner: Owner) -> Option<Self> {
-        match owner.0.checked_sub(FIRST_OWNER) {
-            Some(slot) => Some(Self(slot)),
-            None => None,
-        }
-    }
-}
 
 /// What the partitions need from the broker in every step.
 #[derive(Debug)]
@@ -65,6 +42,7 @@ pub struct Effects {
     pub(super) reads: Vec<(ReadId, Result<FetchSlice, ReadError>)>,
     pub(super) lookups: Vec<(ReadId, Result<Option<FoundOffset>, ReadError>)>,
     pub(super) events: Vec<Event>,
+    pub(super) duties: Vec<PartitionDuty>,
     pub(super) opened: bool,
     pub(super) moved: bool,
     pub(super) dirty: bool,
@@ -107,25 +85,6 @@ struct TopicEntry {
     slots: Vec<Option<SlotId>>,
 }
 
-/// A partition to be added.
-#[derive(Debug)]
-pub struct NewPartition {
-    /// Its name.
-    pub name: TopicPartition,
-    /// Its topic's id.
-    pub topic_id: Uuid,
-    /// The log directory.
-    pub root: FilePath,
-    /// What checkpoints know of it.
-    pub hint: OpenHint,
-    /// Its settings.
-    pub settings: Arc<TopicSettings>,
-    /// Who leads it.
-    pub assignment: LeaderAssignment,
-    /// Whether a clean stop may vouch for it without opening it.
-    pub vouched: bool,
-}
-
 /// The table.
 #[derive(Debug)]
 pub struct Partitions {
@@ -137,12 +96,15 @@ pub struct Partitions {
     armed: BTreeMap<SlotId, Instant>,
     outcomes: VecDeque<Outcome>,
     synced: BTreeSet<SlotId>,
+    duties: VecDeque<(SlotId, PartitionDuty)>,
+    brokers: KnownBrokers,
+    config: ReplicationConfig,
 }
 
 impl Partitions {
     /// Makes an empty table whose group commits complete to `flush_owner`.
     #[must_use]
-    pub const fn new(flush_owner: Owner) -> Self {
+    pub fn new(flush_owner: Owner) -> Self {
         Self {
             slots: Vec::new(),
             topics: BTreeMap::new(),
@@ -152,12 +114,20 @@ impl Partitions {
             armed: BTreeMap::new(),
             outcomes: VecDeque::new(),
             synced: BTreeSet::new(),
+            duties: VecDeque::new(),
+            brokers: KnownBrokers::default(),
+            config: ReplicationConfig::default(),
         }
+    }
+
+    /// Sets the broker's settings for replication, before the first partition is added.
+    pub const fn configure(&mut self, config: ReplicationConfig) {
+        self.config = config;
     }
 
     /// Adds a partition; its log stays closed until it is used.
     pub fn add(&mut self, new: NewPartition) -> Option<SlotId> {
-        let slot = SlotId(u32::try_from(self.slots.len()).ok()?);
+        let slot = SlotId::new(self.slots.len())?;
         let at = usize::try_from(new.name.partition).ok()?;
         let dir = new.root.join(&new.name.to_string());
         let config = Arc::clone(&new.settings.log);
@@ -175,7 +145,14 @@ impl Partitions {
         }
         entry.slots[at] = Some(slot);
         self.names.insert(new.topic_id, topic);
-        let partition = Partition::new(
+        let assignment = &new.assignment;
+        if assignment
+            .leader
+            .is_some_and(|leader| leader != assignment.local)
+        {
+            self.duties.push_back((slot, PartitionDuty::Open));
+        }
+        let mut partition = Partition::new(
             new.name,
             new.topic_id,
             log,
@@ -183,6 +160,7 @@ impl Partitions {
             new.assignment,
             new.vouched,
         );
+        partition.configure(self.config);
         self.slots.push(Some(Box::new(partition)));
         Some(slot)
     }
@@ -255,6 +233,50 @@ impl Partitions {
         })
     }
 
+    /// Takes a follower's fetch that was granted as a read; `None` if the partition is gone.
+    pub fn note_fetch(
+        &mut self,
+        context: &mut Context<'_>,
+        slot: SlotId,
+        fetch: &FollowerFetch,
+    ) -> Option<Result<(), FetchRefusal>> {
+        let brokers = std::mem::take(&mut self.brokers);
+        let noted = self.with(context, slot, |partition, log, effects| {
+            partition.note_fetch(log, fetch, &brokers, effects)
+        });
+        self.brokers = brokers;
+        noted
+    }
+
+    /// Takes what the metadata says of a broker; `None` if it is no longer registered.
+    pub fn set_broker(
+        &mut self,
+        context: &mut Context<'_>,
+        node: NodeId,
+        broker: Option<KnownBroker>,
+    ) {
+        let mut brokers = std::mem::take(&mut self.brokers);
+        match broker {
+            Some(broker) => brokers.set(node, broker),
+            None => brokers.remove(node),
+        }
+        let led = self
+            .iter()
+            .filter(|(_, partition)| partition.leads_for(node));
+        let led: Vec<SlotId> = led.map(|(slot, _)| slot).collect();
+        for slot in led {
+            self.with(context, slot, |partition, log, effects| {
+                partition.on_broker(log, node, &brokers, effects);
+            });
+        }
+        self.brokers = brokers;
+    }
+
+    /// Takes the oldest thing that a partition needs done.
+    pub fn poll_duty(&mut self) -> Option<(SlotId, PartitionDuty)> {
+        self.duties.pop_front()
+    }
+
     /// Runs a step of one partition and takes in what it did.
     pub fn with<R>(
         &mut self,
@@ -262,7 +284,7 @@ impl Partitions {
         slot: SlotId,
         step: impl FnOnce(&mut Partition, &mut LogContext<'_>, &mut Effects) -> R,
     ) -> Option<R> {
-        let index = usize::try_from(slot.0).ok()?;
+        let index = slot.index()?;
         let partition = self.slots.get_mut(index)?.as_mut()?;
         let mut effects = Effects::default();
         let mut events: Vec<LogEvent> = Vec::new();
@@ -306,6 +328,8 @@ impl Partitions {
                 .into_iter()
                 .map(|(id, found)| Outcome::Lookup(id, found)),
         );
+        let duties = effects.duties.into_iter().map(|duty| (slot, duty));
+        self.duties.extend(duties);
         if effects.opened {
             outcomes.push_back(Outcome::Opened(slot));
         }
@@ -370,10 +394,7 @@ impl Partitions {
     pub fn flush(&mut self, storage: &mut StorageQueue) {
         let slots = &mut self.slots;
         self.flusher.submit(storage, |slot, set| {
-            slots
-                .get_mut(usize::try_from(slot.0).ok()?)?
-                .as_mut()?
-                .flush_set(set)
+            slots.get_mut(slot.index()?)?.as_mut()?.flush_set(set)
         });
     }
 
@@ -425,7 +446,7 @@ impl Partitions {
     /// Returns a partition.
     #[must_use]
     pub fn get(&self, slot: SlotId) -> Option<&Partition> {
-        self.slots.get(usize::try_from(slot.0).ok()?)?.as_deref()
+        self.slots.get(slot.index()?)?.as_deref()
     }
 
     /// Finds a partition by name.
@@ -443,9 +464,10 @@ impl Partitions {
 
     /// Iterates over all partitions in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (SlotId, &Partition)> {
-        self.slots.iter().enumerate().filter_map(|(at, partition)| {
-            Some((SlotId(u32::try_from(at).ok()?), partition.as_deref()?))
-        })
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(at, partition)| Some((SlotId::new(at)?, partition.as_deref()?)))
     }
 
     /// Returns whether no group commit is due or under way.

@@ -18,7 +18,6 @@ pub(crate) const LONG_FILES: &[(&str, usize)] = &[
     ("core/src/log/lookup.rs", 550),
     ("core/src/log/read.rs", 650),
     ("core/src/log/recovery/mod.rs", 650),
-    ("core/src/replication/partition.rs", 550),
     ("core/src/storage/contract.rs", 600),
     ("sim/src/cluster/node_side.rs", 650),
     ("sim/src/disk/device.rs", 550),

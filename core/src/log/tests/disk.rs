@@ -44,7 +44,7 @@ struct Dir {
 
 /// What a power loss keeps of what was not synced.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keep {
+pub(crate) enum Keep {
     /// Everything: only the process died.
     All,
     /// Nothing.
@@ -54,11 +54,11 @@ pub(super) enum Keep {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     inodes: Vec<Inode>,
     dirs: Vec<Dir>,
     open: BTreeMap<FileId, usize>,
-    pub(super) tick: u64,
+    pub(crate) tick: u64,
 }
 
 fn fault(kind: FaultKind) -> StorageFault {
@@ -94,7 +94,7 @@ fn apply_entry(entries: &mut BTreeMap<String, Node>, change: &EntryChange) {
 }
 
 impl Disk {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             dirs: vec![Dir::default()],
             ..Self::default()
@@ -127,7 +127,7 @@ impl Disk {
     }
 
     /// Performs an operation that was submitted at `submitted`.
-    pub(super) fn perform(
+    pub(crate) fn perform(
         &mut self,
         op: &FileOp,
         submitted: u64,
@@ -299,7 +299,7 @@ impl Disk {
     }
 
     /// The process dies; with it, unless `Keep::All`, what was not synced.
-    pub(super) fn crash(&mut self, keep: Keep) {
+    pub(crate) fn crash(&mut self, keep: Keep) {
         self.open.clear();
         let mut draw = match keep {
             Keep::All => return,
@@ -329,7 +329,7 @@ impl Disk {
     }
 
     /// Shows the files of a folder.
-    pub(super) fn files(&self, path: &FilePath) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn files(&self, path: &FilePath) -> BTreeMap<String, Vec<u8>> {
         let Some(dir) = self.dir(path) else {
             return BTreeMap::new();
         };
@@ -344,14 +344,14 @@ impl Disk {
     }
 
     /// Shows the names in a folder.
-    pub(super) fn names(&self, path: &FilePath) -> Vec<String> {
+    pub(crate) fn names(&self, path: &FilePath) -> Vec<String> {
         self.dir(path)
             .map(|dir| self.dirs[dir].cache.keys().cloned().collect())
             .unwrap_or_default()
     }
 
     /// Puts other bytes into a file, durably; removes it when there are none.
-    pub(super) fn damage(&mut self, path: &FilePath, bytes: Option<Vec<u8>>) {
+    pub(crate) fn damage(&mut self, path: &FilePath, bytes: Option<Vec<u8>>) {
         let dir = self.dir(&path.parent()).unwrap();
         let Some(bytes) = bytes else {
             self.dirs[dir].cache.remove(path.name());
@@ -366,7 +366,7 @@ impl Disk {
     }
 
     /// Reads through an open file, as a driver does for a promised range.
-    pub(super) fn range(&self, file: FileId, at: u64, len: u32) -> Vec<u8> {
+    pub(crate) fn range(&self, file: FileId, at: u64, len: u32) -> Vec<u8> {
         let inode = &self.inodes[self.open[&file]];
         let from = usize::try_from(at).unwrap();
         inode.cache[from..from + usize::try_from(len).unwrap()].to_vec()
@@ -375,17 +375,17 @@ impl Disk {
 
 /// A small generator, stable for ever.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(pub(super) u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     }
 
-    pub(super) fn below(&mut self, max: u64) -> u64 {
+    pub(crate) fn below(&mut self, max: u64) -> u64 {
         self.next() % max
     }
 }

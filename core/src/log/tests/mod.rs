@@ -3,7 +3,7 @@
 mod basics;
 mod crash;
 mod damage;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod host;
 mod layout;

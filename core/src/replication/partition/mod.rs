@@ -1,21 +1,30 @@
-//! One partition on this broker: its log, its leadership, and what waits for it.
+//! One partition on this broker: its log, its role, and what waits for it.
+
+mod appending;
+mod duty;
+mod following;
+mod leading;
+mod view;
+
+pub use appending::{Acknowledged, AppendFailure, AppendRefusal};
+pub use duty::PartitionDuty;
 
 use std::sync::Arc;
 
 use super::{
-    Accepted, AckToken, Acks, Effects, LeaderAssignment, Leadership, ParkedAcks, TopicSettings,
+    Effects, LeaderAssignment, Leadership, ParkedAcks, ReplicationConfig, TopicSettings,
+    following::Following,
 };
 use crate::{
-    batch::Batch,
     event::{Event, OfflineReason, StartReason},
-    ids::{Epoch, NodeId, Offset, TopicPartition, Uuid},
+    ids::{Offset, TopicPartition, Uuid},
     log::{
-        AppendBatch, AppendError, FlushMark, FlushSet, Log, LogContext, LogEvent, LookupOutcome,
-        LookupTarget, ReadId, ReadOutcome, ReadRequest,
+        FlushMark, FlushSet, Log, LogContext, LogEvent, LookupOutcome, LookupTarget, ReadId,
+        ReadOutcome, ReadRequest,
     },
-    planted::Planted,
+    planted::{Planted, PlantedSet},
     storage::Completion,
-    time::{Instant, Timestamp},
+    time::Timestamp,
 };
 
 /// When a copy counts (architecture: storage).
@@ -42,32 +51,13 @@ pub enum PartitionState {
     Deleted,
 }
 
-/// Why an append is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendRefusal {
-    /// This broker does not lead the partition.
-    NotLeader,
-    /// Too few replicas are in sync for acks=-1.
-    NotEnoughReplicas,
-    /// The log is offline.
-    Offline,
-    /// The log itself refuses.
-    Log(AppendError),
-}
-
-/// Why an accepted append failed later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendFailure {
-    /// The bytes could not be written; nothing of them is left.
-    NotWritten,
-    /// No space was left to write them; nothing of them is left.
-    NoSpace,
-    /// The log went offline; whether the bytes are there is unknown.
-    Offline,
-    /// This broker no longer leads; whether the bytes stay is for the next leader to say.
-    NotLeader,
-    /// The topic was deleted.
-    Deleted,
+/// What this replica does.
+#[derive(Debug)]
+enum Role {
+    /// Neither leads nor follows: there is no leader, or the log is not open.
+    Idle,
+    Leading(Box<Leadership>),
+    Following(Following),
 }
 
 /// One partition.
@@ -78,9 +68,12 @@ pub struct Partition {
     log: Log,
     state: PartitionState,
     settings: Arc<TopicSettings>,
+    config: ReplicationConfig,
     assignment: LeaderAssignment,
-    leadership: Option<Leadership>,
+    role: Role,
     high_watermark: Offset,
+    /// What the checkpoint says of the high watermark, for when the log is open.
+    checkpointed: Offset,
     parked: ParkedAcks,
     closing: bool,
     vouched: bool,
@@ -108,9 +101,11 @@ impl Partition {
             log,
             state: PartitionState::Closed,
             settings,
+            config: ReplicationConfig::default(),
             assignment,
-            leadership: None,
+            role: Role::Idle,
             high_watermark: 0,
+            checkpointed: 0,
             parked: ParkedAcks::default(),
             closing: false,
             synced: 0,
@@ -138,60 +133,15 @@ impl Partition {
         self.settle(log, effects);
     }
 
-    /// Lets the log do what its deadline was for.
+    /// Does what the deadline was for.
     pub fn on_timeout(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
         self.log.on_timeout(log);
-        self.settle(log, effects);
-    }
-
-    /// Checks whether a client's append may be taken now.
-    ///
-    /// # Errors
-    /// Says why not.
-    pub fn check_writable(&self, acks: Acks) -> Result<(), AppendRefusal> {
-        if matches!(self.state, PartitionState::Offline(_)) {
-            return Err(AppendRefusal::Offline);
+        match &mut self.role {
+            Role::Idle => {}
+            Role::Leading(_) => self.shrink_isr(log, effects),
+            Role::Following(following) => following.end_pause(log.now.instant),
         }
-        let leadership = self.leadership.as_ref().ok_or(AppendRefusal::NotLeader)?;
-        if acks == Acks::All && !leadership.has_min_isr(self.settings.min_insync_replicas) {
-            return Err(AppendRefusal::NotEnoughReplicas);
-        }
-        Ok(())
-    }
-
-    /// Appends a checked batch and parks its acknowledgement.
-    ///
-    /// # Errors
-    /// Says why nothing was appended.
-    pub fn append(
-        &mut self,
-        log: &mut LogContext<'_>,
-        batch: Batch,
-        acks: Acks,
-        token: AckToken,
-        effects: &mut Effects,
-    ) -> Result<(), AppendRefusal> {
-        self.check_writable(acks)?;
-        let leadership = self.leadership.as_ref().ok_or(AppendRefusal::NotLeader)?;
-        let header = batch.header();
-        let log_append_time = match header.attributes().timestamp_type() {
-            crate::batch::TimestampType::LogAppendTime => header.max_timestamp(),
-            crate::batch::TimestampType::CreateTime => -1,
-        };
-        let (head, body) = (*batch.head(), batch.body().clone());
-        let batch = AppendBatch { head, body };
-        let appended = self
-            .log
-            .append(log, batch, leadership.epoch())
-            .map_err(AppendRefusal::Log)?;
-        let accepted = Accepted {
-            base_offset: appended.base_offset,
-            last_offset: appended.last_offset,
-            log_append_time,
-        };
-        self.parked.park(acks, accepted, token);
         self.settle(log, effects);
-        Ok(())
     }
 
     /// Reads from an offset below the high watermark.
@@ -257,53 +207,69 @@ impl Partition {
     }
 
     /// Swaps the settings.
+    ///
+    /// A switch to `durable` holds at once for this copy; for the whole ISR it is in force with the next leader epoch, see
+    /// [`Leadership::rule_in_force`].
     pub fn set_settings(&mut self, settings: Arc<TopicSettings>, effects: &mut Effects) {
         self.log.set_config(Arc::clone(&settings.log));
         let durable = settings.rule == FlushRule::Durable && self.settings.rule != settings.rule;
+        if let (Role::Leading(leadership), FlushRule::Replicated) = (&mut self.role, settings.rule)
+        {
+            leadership.weaken_rule();
+        }
         self.settings = settings;
         effects.dirty |= durable;
     }
 
-    /// Takes what the controller has committed about the partition's leader and replicas.
+    /// Takes what the controller has committed about the partition's leader and replicas. What is older than what is known,
+    /// by leader epoch or partition epoch, changes nothing.
     pub fn assign(
         &mut self,
         log: &mut LogContext<'_>,
         assignment: LeaderAssignment,
         effects: &mut Effects,
     ) {
-        let is_new_epoch = assignment.epoch > self.assignment.epoch;
-        self.assignment = assignment;
-        if !is_new_epoch {
+        let known = &self.assignment;
+        if assignment.epoch < known.epoch || assignment.partition_epoch < known.partition_epoch {
             return;
         }
-        if self.assignment.leader == Some(self.assignment.local) {
-            self.lead(log, effects);
-        } else {
-            self.leadership = None;
-            self.fail_all(AppendFailure::NotLeader, effects);
+        let is_new_epoch = assignment.epoch > known.epoch;
+        self.assignment = assignment;
+        if is_new_epoch {
+            self.drop_role(AppendFailure::NotLeader, effects);
+            self.take_role(log, effects);
+        } else if let Role::Leading(leadership) = &mut self.role {
+            leadership.on_metadata(&self.assignment);
         }
         self.settle(log, effects);
     }
 
-    /// Begins the assigned leadership, if the log is open.
-    fn lead(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
-        if self.state != PartitionState::Open {
+    /// Takes up the assigned role, once the log is open: also after a truncation for an earlier leader.
+    fn take_role(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
+        if self.state != PartitionState::Open
+            || !self.log.is_open()
+            || !matches!(self.role, Role::Idle)
+        {
             return;
         }
-        self.log.assign_epoch(log, self.assignment.epoch);
-        let leadership = Leadership::new(&self.assignment, self.log.end());
-        effects.events.push(Event::BecameLeader {
-            partition: self.name.clone(),
-            epoch: leadership.epoch(),
-            start: leadership.epoch_start(),
-        });
-        self.leadership = Some(leadership);
+        match self.assignment.leader {
+            Some(leader) if leader == self.assignment.local => self.lead(log, effects),
+            Some(leader) => self.follow(log, leader, effects),
+            None => {}
+        }
+    }
+
+    fn drop_role(&mut self, failure: AppendFailure, effects: &mut Effects) {
+        if matches!(self.role, Role::Following(_)) {
+            effects.duties.push(PartitionDuty::Unfollow);
+        }
+        self.role = Role::Idle;
+        self.fail_all(failure, effects);
     }
 
     /// Deletes the partition with all it holds.
     pub fn delete(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
-        self.fail_all(AppendFailure::Deleted, effects);
-        self.leadership = None;
+        self.drop_role(AppendFailure::Deleted, effects);
         self.state = PartitionState::Deleted;
         self.log.delete(log);
         self.settle(log, effects);
@@ -334,7 +300,11 @@ impl Partition {
                 self.on_log_event(log, event, effects);
             }
         }
-        self.count(log, effects);
+        match &self.role {
+            Role::Idle => {}
+            Role::Leading(_) => self.count(log, effects),
+            Role::Following(_) => self.keep_up(log, effects),
+        }
         if self.state == PartitionState::Open {
             let before = std::mem::replace(&mut self.synced, self.log.flushed_end());
             effects.synced |= self.synced > before;
@@ -354,14 +324,14 @@ impl Partition {
                 while let Some(token) = self.parked.pop_undone(from) {
                     effects.acknowledged.push((token, Err(failure)));
                 }
+                self.pause_following(log);
             }
             LogEvent::ReadDone { id, result } => effects.reads.push((id, result)),
             LogEvent::LookupDone { id, result } => effects.lookups.push((id, result)),
             // The log has told people already, with a notice.
             LogEvent::Offline { reason, .. } => {
                 self.state = PartitionState::Offline(reason);
-                self.leadership = None;
-                self.fail_all(AppendFailure::Offline, effects);
+                self.drop_role(AppendFailure::Offline, effects);
                 effects.opened = true;
             }
             LogEvent::SyncFailed { path, fault } => effects.sync_failed = Some((path, fault)),
@@ -380,9 +350,8 @@ impl Partition {
                 self.start_reason = Some(reason);
                 effects.retention = Some(start.max(effects.retention.unwrap_or(start)));
             }
-            LogEvent::StartMoved { .. }
-            | LogEvent::EpochRecorded { .. }
-            | LogEvent::Truncated { .. } => {}
+            LogEvent::Truncated { .. } => self.on_truncated(log, effects),
+            LogEvent::StartMoved { .. } | LogEvent::EpochRecorded { .. } => {}
         }
     }
 
@@ -392,45 +361,35 @@ impl Partition {
         }
         self.state = PartitionState::Open;
         effects.opened = true;
-        self.high_watermark = self.log.start();
-        if self.assignment.leader == Some(self.assignment.local) {
-            self.lead(log, effects);
+        // What the checkpoint says was committed still is, as far as the log has it.
+        self.high_watermark = self
+            .checkpointed
+            .min(self.log.written_end())
+            .max(self.log.start());
+        self.take_role(log, effects);
+    }
+
+    /// Returns up to where this copy counts: below, no promise rests on it that a crash could break.
+    fn counted(&self, planted: PlantedSet) -> Offset {
+        match self.settings.rule {
+            FlushRule::Durable if !planted.has(Planted::B33) => self.log.flushed_end(),
+            FlushRule::Durable | FlushRule::Replicated => self.log.written_end(),
         }
     }
 
-    /// Moves the high watermark and answers what it, or the local copy, now covers.
-    fn count(&mut self, log: &LogContext<'_>, effects: &mut Effects) {
-        let counted = match self.settings.rule {
-            FlushRule::Durable if !log.planted.has(Planted::B33) => self.log.flushed_end(),
-            FlushRule::Durable | FlushRule::Replicated => self.log.written_end(),
-        };
-        let Some(leadership) = &mut self.leadership else {
-            return;
-        };
-        leadership.count_local(counted);
-        if let Some(offset) = leadership.high_watermark(self.settings.min_insync_replicas) {
-            assert!(
-                offset <= self.log.end(),
-                "the high watermark {offset} lies past the log end {}",
-                self.log.end()
-            );
-            if offset > self.high_watermark {
-                self.high_watermark = offset;
-                effects.moved = true;
-                let partition = self.name.clone();
-                effects
-                    .events
-                    .push(Event::HighWatermark { partition, offset });
-            }
-        }
-        let log_start = self.log.start();
-        while let Some((accepted, token)) = self.parked.pop_done(counted, self.high_watermark) {
-            let done = Acknowledged {
-                base_offset: accepted.base_offset,
-                log_append_time: accepted.log_append_time,
-                log_start,
-            };
-            effects.acknowledged.push((token, Ok(done)));
+    fn move_high_watermark(&mut self, offset: Offset, effects: &mut Effects) {
+        assert!(
+            offset <= self.log.end(),
+            "the high watermark {offset} lies past the log end {}",
+            self.log.end()
+        );
+        if offset > self.high_watermark {
+            self.high_watermark = offset;
+            effects.moved = true;
+            let partition = self.name.clone();
+            effects
+                .events
+                .push(Event::HighWatermark { partition, offset });
         }
     }
 
@@ -440,80 +399,13 @@ impl Partition {
         }
     }
 
-    /// Returns the partition's name.
-    #[must_use]
-    pub const fn name(&self) -> &TopicPartition {
-        &self.name
+    /// Sets what the broker configures for replication.
+    pub(super) const fn configure(&mut self, config: ReplicationConfig) {
+        self.config = config;
     }
 
-    /// Returns the topic's id.
-    #[must_use]
-    pub const fn topic_id(&self) -> Uuid {
-        self.topic_id
+    /// Notes what the checkpoint says of the high watermark; it counts when the log opens.
+    pub fn seed_high_watermark(&mut self, offset: Offset) {
+        self.checkpointed = self.checkpointed.max(offset);
     }
-
-    /// Returns how far the partition is from being served.
-    #[must_use]
-    pub const fn state(&self) -> PartitionState {
-        self.state
-    }
-
-    /// Returns whether a clean stop may vouch for a log that was never opened: it was found clean, or is brand new.
-    #[must_use]
-    pub const fn is_vouched(&self) -> bool {
-        self.vouched
-    }
-
-    /// Returns the settings.
-    #[must_use]
-    pub fn settings(&self) -> &TopicSettings {
-        &self.settings
-    }
-
-    /// Returns the log.
-    #[must_use]
-    pub const fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// Returns up to where consumers may read, exclusive.
-    #[must_use]
-    pub const fn high_watermark(&self) -> Offset {
-        self.high_watermark
-    }
-
-    /// Returns the epoch in which this broker leads; `None` if it does not.
-    #[must_use]
-    pub fn leader_epoch(&self) -> Option<Epoch> {
-        self.leadership.as_ref().map(Leadership::epoch)
-    }
-
-    /// Returns the committed leader, epoch and ISR as the controller assigned them.
-    #[must_use]
-    pub const fn assignment(&self) -> &LeaderAssignment {
-        &self.assignment
-    }
-
-    /// Returns whether a node is this partition's follower.
-    #[must_use]
-    pub fn is_replica(&self, node: NodeId) -> bool {
-        self.assignment.replicas.contains(&node)
-    }
-
-    /// Returns when the log wants a timeout.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.log.deadline()
-    }
-}
-
-/// What the answer to an accepted append says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
-    /// Offset of the batch's first record.
-    pub base_offset: Offset,
-    /// The time the broker stamped, -1 with CreateTime.
-    pub log_append_time: i64,
-    /// The log start at the time of the answer.
-    pub log_start: Offset,
 }

@@ -1,0 +1,23 @@
+//! The broker's settings for replication.
+
+/// Kafka's names, parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicationConfig {
+    /// `replica.lag.time.max.ms`: a follower that has not caught up for this long leaves the ISR.
+    pub replica_lag_time_max_ms: u64,
+    /// `replica.fetch.backoff.ms`: how long a follower waits after an error.
+    pub replica_fetch_backoff_ms: u64,
+    /// `replica.fetch.wait.max.ms`: how long the leader may wait for records before it answers.
+    pub replica_fetch_wait_max_ms: u64,
+}
+
+impl Default for ReplicationConfig {
+    /// Kafka's defaults.
+    fn default() -> Self {
+        Self {
+            replica_lag_time_max_ms: 30_000,
+            replica_fetch_backoff_ms: 1_000,
+            replica_fetch_wait_max_ms: 500,
+        }
+    }
+}
