@@ -27,6 +27,7 @@ impl Broker {
             }
             Ok(Some(CheckpointKind::RecoveryPoint)) => {
                 self.stale_names.written(CheckpointKind::RecoveryPoint);
+                self.cuts.written();
                 self.on_stop_file_written(CheckpointKind::RecoveryPoint);
             }
             Ok(Some(CheckpointKind::MetaProperties)) => self.on_identified(),
@@ -47,6 +48,9 @@ impl Broker {
             return self.give_up_log_dir(path, fault);
         }
         self.stale_names.failed(kind);
+        if kind == CheckpointKind::RecoveryPoint {
+            self.cuts.failed(self.now.instant);
+        }
         if kind == CheckpointKind::LogStart {
             for slot in self.log_starts.finish().into_keys() {
                 self.with_frontend(|frontend, services| {
@@ -119,10 +123,15 @@ impl Broker {
                 partition.write_indexes(log, effects);
             });
         }
-        if self.checkpoints.is_writing(CheckpointKind::RecoveryPoint) {
-            return;
+        if !self.checkpoints.is_writing(CheckpointKind::RecoveryPoint) {
+            self.write_recovery_points();
         }
+    }
+
+    /// Starts to replace the recovery-point checkpoint; no replacement may be under way.
+    pub(super) fn write_recovery_points(&mut self) {
         self.stale_names.writing(CheckpointKind::RecoveryPoint);
+        self.cuts.writing();
         let content = self.recovery_point_checkpoint();
         self.checkpoints
             .write(&mut self.storage, CheckpointKind::RecoveryPoint, content);

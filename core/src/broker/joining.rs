@@ -14,7 +14,7 @@ use crate::{
     log::OpenHint,
     logdir::files::MetaProperties,
     planted::Planted,
-    replication::{LeaderAssignment, NewPartition},
+    replication::{Fetchers, LeaderAssignment, NewPartition, ReplicationConfig},
     storage::{Completion, EntryKind, FileOp, Owner},
 };
 
@@ -108,6 +108,9 @@ impl Broker {
             .flat_map(|topic| (0..topic.partition_count()).map(|at| (topic.id(), at)))
             .collect();
         self.housekeeping = Some(Housekeeping::new(self.now.instant, &settings));
+        let replication = ReplicationConfig::from(&settings);
+        self.partitions.configure(replication);
+        self.fetchers = Fetchers::new(replication);
         for (topic_id, partition_id) in topics {
             self.add_partition(topic_id, partition_id, clean, false);
         }
@@ -266,6 +269,7 @@ impl Broker {
             if partition.name().topic == *topic {
                 self.stale_names.add(partition.name().clone());
                 self.log_starts.forget(slot);
+                self.cuts.forget(slot);
             }
         }
         let (partitions, mut context) = self.context();

@@ -19,6 +19,8 @@
 mod boundary;
 mod checkpointing;
 mod config;
+mod cuts;
+mod duties;
 mod housekeeping;
 mod joining;
 mod opener;
@@ -37,7 +39,8 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use self::{
-    housekeeping::Housekeeping, opener::Opener, stale_names::StaleNames, stopping::Stopping,
+    cuts::PendingCuts, housekeeping::Housekeeping, opener::Opener, stale_names::StaleNames,
+    stopping::Stopping,
 };
 use crate::{
     cluster::Cluster,
@@ -46,7 +49,7 @@ use crate::{
     frontend::{Budget, Frontend, Services},
     ids::{Offset, TopicPartition},
     logdir::{Checkpoints, Found, LogStarts, Startup, SyncedMarks},
-    replication::{Context, Partitions, SlotId},
+    replication::{Context, Fetchers, IsrProposals, Partitions, ReplicationConfig, SlotId},
     storage::{FilePath, LogDirId, Owner, StorageQueue},
     time::{Instant, Now},
 };
@@ -78,6 +81,9 @@ pub struct Broker {
     synced_marks: SyncedMarks,
     housekeeping: Option<Housekeeping>,
     opener: Opener,
+    cuts: PendingCuts,
+    fetchers: Fetchers,
+    isr_proposals: IsrProposals,
     stale_names: StaleNames,
     watermarks_moved: bool,
 }
@@ -136,6 +142,9 @@ impl Broker {
             log_starts: LogStarts::default(),
             housekeeping: None,
             opener: Opener::default(),
+            cuts: PendingCuts::default(),
+            fetchers: Fetchers::new(ReplicationConfig::default()),
+            isr_proposals: IsrProposals::default(),
             stale_names: StaleNames::default(),
             watermarks_moved: false,
             config,
@@ -179,6 +188,7 @@ impl Broker {
             self.cluster.as_ref().and_then(|cluster| cluster.deadline()),
             self.housekeeping.as_ref().map(Housekeeping::deadline),
             self.synced_marks.deadline(),
+            self.cuts.deadline(),
             stopping,
         ];
         deadlines.into_iter().flatten().min()
@@ -202,6 +212,7 @@ impl Broker {
             let mut busy = self.settle_peers();
             busy |= self.settle_cluster();
             busy |= self.settle_partitions();
+            busy |= self.settle_duties();
             busy |= self.run_requests();
             if !busy || matches!(self.stage, Stage::Failed) {
                 break;
@@ -212,6 +223,7 @@ impl Broker {
         }
         self.free_stale_names();
         self.write_log_starts();
+        self.write_lowered_recovery_points();
         self.open_more();
         self.write_synced_marks();
         self.partitions.flush(&mut self.storage);

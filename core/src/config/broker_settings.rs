@@ -23,6 +23,10 @@ pub struct BrokerSettings {
     pub replica_high_watermark_checkpoint_interval_ms: i64,
     /// `replica.lag.time.max.ms`.
     pub replica_lag_time_max_ms: i64,
+    /// `replica.fetch.backoff.ms`.
+    pub replica_fetch_backoff_ms: i32,
+    /// `replica.fetch.wait.max.ms`.
+    pub replica_fetch_wait_max_ms: i32,
     /// `broker.heartbeat.interval.ms`.
     pub broker_heartbeat_interval_ms: i64,
     /// `broker.session.timeout.ms`.
@@ -98,6 +102,8 @@ impl BrokerSettings {
                 "replica.high.watermark.checkpoint.interval.ms",
             ),
             replica_lag_time_max_ms: long("replica.lag.time.max.ms"),
+            replica_fetch_backoff_ms: int("replica.fetch.backoff.ms"),
+            replica_fetch_wait_max_ms: int("replica.fetch.wait.max.ms"),
             broker_heartbeat_interval_ms: long("broker.heartbeat.interval.ms"),
             broker_session_timeout_ms: long("broker.session.timeout.ms"),
             auto_leader_rebalance_enable: flag("auto.leader.rebalance.enable"),

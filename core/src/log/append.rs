@@ -444,7 +444,7 @@ impl Log {
         self.removals = self.removals.saturating_sub(1);
         match result {
             Ok(_) => self.flush.dir_changed(),
-            Err(fault) if fault.kind == FaultKind::NotFound => {}
+            Err(fault) if fault.kind == FaultKind::NotFound => self.settle_emptied(),
             Err(fault) => self.go_offline(cx, path, None, OfflineReason::Fault(fault)),
         }
     }

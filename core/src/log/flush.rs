@@ -255,6 +255,7 @@ impl Log {
     pub fn needs_flush(&self) -> bool {
         self.written_end > self.flushed_end
             || self.indexes_need_flush()
+            || (self.is_emptying() && self.removals == 0)
             || (self.closing
                 && (!self.flush.dir_is_synced()
                     || self.flush.parent_unsynced
@@ -273,6 +274,7 @@ impl Log {
             }
         }
         self.flush.dir_synced(mark.dir_changes);
+        self.settle_emptied();
         if mark.parent {
             self.flush.parent_unsynced = false;
         }
@@ -335,7 +337,29 @@ impl Log {
                 None => break,
             }
         }
-        point.max(self.hint.recovery_point.min(self.flushed_end))
+        let point = point.max(self.hint.recovery_point.min(self.flushed_end));
+        self.emptied.map_or(point, |kept| point.min(kept))
+    }
+
+    /// Returns the offset up to which the synced mark may be moved: all records below are durable, and none comes back that
+    /// was removed.
+    #[must_use]
+    pub fn synced_mark(&self) -> Offset {
+        self.emptied
+            .map_or(self.flushed_end, |kept| self.flushed_end.min(kept))
+    }
+
+    /// Returns whether everything was removed and a power loss may still bring it back: a flush is wanted.
+    #[must_use]
+    pub const fn is_emptying(&self) -> bool {
+        self.emptied.is_some()
+    }
+
+    /// Takes note that the removal of everything is durable, if it is.
+    pub(super) fn settle_emptied(&mut self) {
+        if self.removals == 0 && self.flush.dir_is_synced() {
+            self.emptied = None;
+        }
     }
 
     /// Writes the index entries that wait in memory; a checkpoint of the recovery point calls this before a flush.

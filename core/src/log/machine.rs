@@ -117,6 +117,8 @@ pub struct Log {
     pub(super) deletions: BTreeMap<u64, Deletion>,
     /// Files whose removal must complete before their names may be used again.
     pub(super) removals: u32,
+    /// Everything was removed so that the log begins anew; until that is durable, no checkpoint may say more than this.
+    pub(super) emptied: Option<Offset>,
     pub(super) flush: FlushState,
     pub(super) retention: Option<RetentionRun>,
     pub(super) closing: bool,
@@ -158,6 +160,7 @@ impl Log {
             next_job: 0,
             deletions: BTreeMap::new(),
             removals: 0,
+            emptied: None,
             flush: FlushState::default(),
             retention: None,
             closing: false,

@@ -1,5 +1,7 @@
 //! The broker's settings for replication.
 
+use crate::config::BrokerSettings;
+
 /// Kafka's names, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicationConfig {
@@ -9,6 +11,17 @@ pub struct ReplicationConfig {
     pub replica_fetch_backoff_ms: u64,
     /// `replica.fetch.wait.max.ms`: how long the leader may wait for records before it answers.
     pub replica_fetch_wait_max_ms: u64,
+}
+
+impl From<&BrokerSettings> for ReplicationConfig {
+    fn from(settings: &BrokerSettings) -> Self {
+        Self {
+            replica_lag_time_max_ms: u64::try_from(settings.replica_lag_time_max_ms).unwrap_or(0),
+            replica_fetch_backoff_ms: u64::try_from(settings.replica_fetch_backoff_ms).unwrap_or(0),
+            replica_fetch_wait_max_ms: u64::try_from(settings.replica_fetch_wait_max_ms)
+                .unwrap_or(0),
+        }
+    }
 }
 
 impl Default for ReplicationConfig {

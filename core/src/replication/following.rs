@@ -111,6 +111,16 @@ pub(super) struct Cut {
     pub(super) fully: bool,
 }
 
+impl Cut {
+    /// Returns up to where a crash in the middle of the cut surely leaves the log as it is.
+    pub(super) fn kept(self, log: &Log) -> Offset {
+        match self.fully || self.to < log.start() {
+            true => self.to.min(log.start()),
+            false => self.to,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Fetching,
@@ -194,9 +204,9 @@ impl Following {
     }
 
     /// Returns where the log is about to be cut, while that has not begun.
-    pub(super) const fn cut(&self) -> Option<Offset> {
+    pub(super) const fn cut(&self) -> Option<Cut> {
         match self.stage {
-            Stage::Lowering(cut) => Some(cut.to),
+            Stage::Lowering(cut) => Some(cut),
             Stage::Fetching | Stage::LeaderEnd | Stage::LeaderStart | Stage::Truncating => None,
         }
     }

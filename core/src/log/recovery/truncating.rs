@@ -66,13 +66,16 @@ impl Log {
 
     /// Removes everything; the log is empty and begins at `offset`.
     ///
-    /// The host must first have made durable a recovery-point checkpoint and a synced mark of at most `offset`.
+    /// The host must first have made durable a recovery-point checkpoint and a synced mark of at most `offset`, and of at most
+    /// the old log start: a crash in the middle may leave any part of the old records.
     pub fn truncate_fully_and_start_at(&mut self, cx: &mut LogContext<'_>, offset: Offset) {
         if !matches!(self.state, State::Open) {
             return;
         }
         self.flush.truncated();
         self.stop_work(cx, offset);
+        let kept = self.emptied.unwrap_or(offset).min(self.start);
+        self.emptied = Some(kept.min(offset));
         for segment in std::mem::take(&mut self.segments) {
             self.discard(cx, &segment);
         }
@@ -86,6 +89,7 @@ impl Log {
         self.flushed_end = offset;
         self.hint.recovery_point = offset;
         self.hint.synced = offset;
+        self.settle_emptied();
         cx.events.push(LogEvent::Truncated { end: offset });
     }
 

@@ -186,6 +186,7 @@ impl SyncedMarks {
                 self.lines[at] = Some((log, end));
                 self.dirty.insert(at);
                 self.lowering.insert(at, Lowering::Wanted);
+                self.lowered.retain(|known| *known != log);
             }
             Some((at, _)) if self.lowering.contains_key(&at) => {}
             // The file never said more.

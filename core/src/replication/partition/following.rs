@@ -165,8 +165,10 @@ impl Partition {
             }
             return;
         }
-        self.set_stage(Stage::Lowering(Cut { to, fully }));
-        effects.duties.push(PartitionDuty::LowerRecoveryPoint(to));
+        let cut = Cut { to, fully };
+        self.set_stage(Stage::Lowering(cut));
+        let kept = cut.kept(&self.log);
+        effects.duties.push(PartitionDuty::LowerRecoveryPoint(kept));
     }
 
     /// Cuts the log where the leader's answer said: the recovery-point checkpoint durably says no more than that by now.

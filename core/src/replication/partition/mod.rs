@@ -306,8 +306,10 @@ impl Partition {
             Role::Following(_) => self.keep_up(log, effects),
         }
         if self.state == PartitionState::Open {
-            let before = std::mem::replace(&mut self.synced, self.log.flushed_end());
-            effects.synced |= self.synced > before;
+            let synced = self.synced_mark();
+            let before = std::mem::replace(&mut self.synced, synced);
+            effects.synced |= synced > before;
+            effects.dirty |= self.log.is_emptying() && self.log.needs_flush();
         }
         effects.dirty |= self.closing && self.log.needs_flush();
     }

@@ -107,12 +107,15 @@ impl Partition {
     /// Returns what the synced mark may say of this log: nothing past a cut that is about to be made.
     #[must_use]
     pub fn synced_mark(&self) -> Offset {
-        self.up_to_cut(self.log.flushed_end())
+        self.up_to_cut(self.log.synced_mark())
     }
 
     fn up_to_cut(&self, offset: Offset) -> Offset {
         match &self.role {
-            Role::Following(following) => following.cut().map_or(offset, |cut| offset.min(cut)),
+            Role::Following(following) => {
+                let kept = following.cut().map(|cut| cut.kept(&self.log));
+                kept.map_or(offset, |kept| offset.min(kept))
+            }
             Role::Idle | Role::Leading(_) => offset,
         }
     }
