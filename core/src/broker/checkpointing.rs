@@ -52,6 +52,7 @@ impl Broker {
             self.cuts.failed(self.now.instant);
         }
         if kind == CheckpointKind::LogStart {
+            self.new_starts.failed(self.now.instant);
             for slot in self.log_starts.finish().into_keys() {
                 self.with_frontend(|frontend, services| {
                     frontend.on_start_moved(services, slot, None);
@@ -75,12 +76,15 @@ impl Broker {
     /// Starts to make wanted log starts durable.
     pub(super) fn write_log_starts(&mut self) {
         let kind = CheckpointKind::LogStart;
-        let is_due = self.log_starts.is_due() || self.stale_names.wants(kind);
+        let is_due = self.log_starts.is_due()
+            || self.stale_names.wants(kind)
+            || self.new_starts.is_due(self.now.instant);
         if !is_due || self.checkpoints.is_writing(kind) {
             return;
         }
         self.stale_names.writing(kind);
         self.log_starts.begin();
+        self.new_starts.begin();
         let content = self.log_start_checkpoint();
         self.checkpoints
             .write(&mut self.storage, CheckpointKind::LogStart, content);
@@ -94,6 +98,12 @@ impl Broker {
             });
             self.with_frontend(|frontend, services| {
                 frontend.on_start_moved(services, slot, Some(start));
+            });
+        }
+        for slot in self.new_starts.finish() {
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, log, effects| {
+                partition.start_is_durable(log, effects);
             });
         }
         self.on_stop_file_written(CheckpointKind::LogStart);
@@ -189,7 +199,7 @@ impl Broker {
 
     pub(super) fn log_start_checkpoint(&self) -> Bytes {
         let entries = self.offsets(|slot, partition| {
-            let start = partition.log().start();
+            let start = partition.log_start_mark();
             self.log_starts
                 .moved(slot)
                 .map_or(start, |moved| moved.max(start))

@@ -10,7 +10,7 @@
 //! | writing | written, when it is durable; wanted, when it could not be written |
 //! | written | the cut, once the synced mark is lowered too |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{ids::Uuid, replication::SlotId, time::Instant};
 
@@ -112,6 +112,57 @@ impl PendingCuts {
     }
 }
 
+/// Logs that have begun anew and wait until the log-start checkpoint says so.
+#[derive(Debug, Default)]
+pub(super) struct NewStarts {
+    wanted: BTreeSet<SlotId>,
+    writing: BTreeSet<SlotId>,
+    retry_at: Option<Instant>,
+}
+
+impl NewStarts {
+    /// Lets a log wait; one that waits already has begun anew once more.
+    pub(super) fn want(&mut self, slot: SlotId) {
+        self.writing.remove(&slot);
+        self.wanted.insert(slot);
+    }
+
+    /// Forgets a log that is gone.
+    pub(super) fn forget(&mut self, slot: SlotId) {
+        self.wanted.remove(&slot);
+        self.writing.remove(&slot);
+    }
+
+    /// Returns whether the checkpoint should be replaced now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.wanted.is_empty() && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// Notes that the checkpoint is being replaced by what the partitions say at this moment.
+    pub(super) fn begin(&mut self) {
+        self.retry_at = None;
+        self.writing.append(&mut self.wanted);
+    }
+
+    /// Takes the logs of which the replacement speaks: it is durable.
+    pub(super) fn finish(&mut self) -> BTreeSet<SlotId> {
+        std::mem::take(&mut self.writing)
+    }
+
+    /// Notes that the replacement failed harmlessly: the disk is full.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.wanted.append(&mut self.writing);
+        if !self.wanted.is_empty() {
+            self.retry_at = Some(now.plus_millis(RETRY_DELAY_MS));
+        }
+    }
+
+    /// Returns when a full disk is tried again.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.retry_at
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +218,21 @@ mod tests {
         assert!(cuts.wants_checkpoint(again));
         cuts.forget(slot(0));
         assert!(!cuts.wants_checkpoint(again));
+    }
+
+    #[test]
+    fn log_that_began_anew_twice_waits_for_the_second_checkpoint() {
+        let mut starts = NewStarts::default();
+        starts.want(slot(0));
+        starts.want(slot(1));
+        starts.begin();
+        starts.want(slot(0));
+        assert_eq!(starts.finish(), BTreeSet::from([slot(1)]));
+        starts.begin();
+        starts.failed(Instant::ORIGIN);
+        assert!(!starts.is_due(Instant::ORIGIN));
+        assert!(starts.is_due(starts.deadline().unwrap()));
+        starts.begin();
+        assert_eq!(starts.finish(), BTreeSet::from([slot(0)]));
     }
 }

@@ -25,6 +25,7 @@ impl Broker {
                     self.isr_proposals.submit(slot, partition, proposal);
                 }
                 PartitionDuty::LowerRecoveryPoint(to) => self.lower_marks(slot, partition, to),
+                PartitionDuty::KeepLogStart => self.new_starts.want(slot),
                 PartitionDuty::Serve => {}
             }
         }

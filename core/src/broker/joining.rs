@@ -270,6 +270,7 @@ impl Broker {
                 self.stale_names.add(partition.name().clone());
                 self.log_starts.forget(slot);
                 self.cuts.forget(slot);
+                self.new_starts.forget(slot);
             }
         }
         let (partitions, mut context) = self.context();

@@ -39,7 +39,10 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use self::{
-    cuts::PendingCuts, housekeeping::Housekeeping, opener::Opener, stale_names::StaleNames,
+    cuts::{NewStarts, PendingCuts},
+    housekeeping::Housekeeping,
+    opener::Opener,
+    stale_names::StaleNames,
     stopping::Stopping,
 };
 use crate::{
@@ -82,6 +85,7 @@ pub struct Broker {
     housekeeping: Option<Housekeeping>,
     opener: Opener,
     cuts: PendingCuts,
+    new_starts: NewStarts,
     fetchers: Fetchers,
     isr_proposals: IsrProposals,
     stale_names: StaleNames,
@@ -143,6 +147,7 @@ impl Broker {
             housekeeping: None,
             opener: Opener::default(),
             cuts: PendingCuts::default(),
+            new_starts: NewStarts::default(),
             fetchers: Fetchers::new(ReplicationConfig::default()),
             isr_proposals: IsrProposals::default(),
             stale_names: StaleNames::default(),
@@ -189,6 +194,7 @@ impl Broker {
             self.housekeeping.as_ref().map(Housekeeping::deadline),
             self.synced_marks.deadline(),
             self.cuts.deadline(),
+            self.new_starts.deadline(),
             stopping,
         ];
         deadlines.into_iter().flatten().min()

@@ -112,11 +112,17 @@ pub(super) struct Cut {
 }
 
 impl Cut {
+    /// Returns whether nothing of the log stays.
+    pub(super) fn empties(self, log: &Log) -> bool {
+        self.fully || self.to < log.start()
+    }
+
     /// Returns up to where a crash in the middle of the cut surely leaves the log as it is.
     pub(super) fn kept(self, log: &Log) -> Offset {
-        match self.fully || self.to < log.start() {
-            true => self.to.min(log.start()),
-            false => self.to,
+        if self.empties(log) {
+            self.to.min(log.start())
+        } else {
+            self.to
         }
     }
 }

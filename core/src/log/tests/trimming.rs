@@ -284,6 +284,50 @@ fn full_truncation_starts_anew_at_the_offset() {
 }
 
 #[test]
+fn crash_at_every_operation_of_a_full_truncation_is_no_damage() {
+    for budget in 0.. {
+        let mut host = filled(small_config(), 20);
+        host.flush_all();
+        host.order = Some(Draw(budget + 1));
+        host.with(|log, cx| log.truncate_fully_and_start_at(cx, 500));
+        assert_eq!((host.log.recovery_point(), host.log.synced_mark()), (0, 0));
+        host.budget = budget;
+        let is_over = host.run();
+        for keep in [Keep::All, Keep::None, Keep::Some(budget * 7 + 3)] {
+            let hint = OpenHint {
+                recovery_point: host.log.recovery_point(),
+                synced: host.log.synced_mark(),
+                ..fresh()
+            };
+            let mut disk = host.disk.clone();
+            disk.crash(keep);
+            let mut host = Host::opened(disk, small_config(), hint);
+            assert!(host.log.is_open(), "{budget} {keep:?} {:?}", host.events);
+            assert!(host.append(&batch(1)).is_ok());
+        }
+        if is_over {
+            break;
+        }
+    }
+}
+
+#[test]
+fn emptied_log_promises_nothing_before_a_flush_has_made_that_durable() {
+    let mut host = filled(small_config(), 20);
+    host.flush_all();
+    host.with(|log, cx| log.truncate_fully_and_start_at(cx, 500));
+    host.run();
+    assert!(host.log.needs_flush());
+    assert_eq!((host.log.recovery_point(), host.log.synced_mark()), (0, 0));
+    host.flush_all();
+    assert!(!host.log.is_emptying());
+    assert_eq!(
+        (host.log.recovery_point(), host.log.synced_mark()),
+        (500, 500)
+    );
+}
+
+#[test]
 fn truncation_past_the_end_still_trims_empty_epochs() {
     let mut host = filled(small_config(), 5);
     host.with(|log, cx| log.assign_epoch(cx, Epoch(7)));

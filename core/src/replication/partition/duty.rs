@@ -24,8 +24,13 @@ pub enum PartitionDuty {
     /// The recovery-point checkpoint and the synced mark must durably say no more than this offset, as
     /// [`Partition::recovery_point`](super::Partition::recovery_point) and
     /// [`Partition::synced_mark`](super::Partition::synced_mark) do from now on; then
-    /// [`Partition::cut`](super::Partition::cut) is to be called.
+    /// [`Partition::cut`](super::Partition::cut) is to be called. A later one takes the place of one that is not done yet.
     LowerRecoveryPoint(Offset),
+    /// The log has begun anew: the log-start checkpoint must durably say what
+    /// [`Partition::log_start_mark`](super::Partition::log_start_mark) says; then
+    /// [`Partition::start_is_durable`](super::Partition::start_is_durable) is to be called. A later one takes the place of one
+    /// that is not done yet.
+    KeepLogStart,
     /// Followers may read more than before: their long polls are to be looked at.
     Serve,
 }

@@ -4,7 +4,7 @@ use super::{Partition, PartitionDuty, PartitionState, Role};
 use crate::{
     event::{Event, StartReason},
     ids::{NodeId, Offset},
-    log::{AppendError, LogContext},
+    log::{AppendBatch, AppendError, LogContext},
     planted::Planted,
     protocol::ErrorCode,
     replication::{
@@ -22,8 +22,10 @@ impl Partition {
         let mut following = Following::new(leader, self.assignment.epoch);
         if log.planted.has(Planted::B13) && self.high_watermark < self.log.end() {
             let to = self.high_watermark;
-            following.stage = Stage::Lowering(Cut { to, fully: false });
-            effects.duties.push(PartitionDuty::LowerRecoveryPoint(to));
+            let cut = Cut { to, fully: false };
+            following.stage = Stage::Lowering(cut);
+            let kept = cut.kept(&self.log);
+            effects.duties.push(PartitionDuty::LowerRecoveryPoint(kept));
         }
         effects.events.push(Event::BecameFollower {
             partition: self.name.clone(),
@@ -43,6 +45,9 @@ impl Partition {
         };
         if self.state != PartitionState::Open {
             return Readiness::Later;
+        }
+        if self.start_unsettled {
+            return Readiness::Soon;
         }
         following.readiness(&self.log, self.counted(planted), self.high_watermark, now)
     }
@@ -182,18 +187,49 @@ impl Partition {
         following.stage = Stage::Truncating;
         following.leader_high_watermark = None;
         let restart = std::mem::take(&mut following.restart);
-        if cut.fully {
+        let mark = self.log_start_mark();
+        if !restart.is_empty() {
+            self.begin_anew_with(log, cut.to, restart);
+        } else if cut.empties(&self.log) {
             self.log.truncate_fully_and_start_at(log, cut.to);
-            for batch in restart {
-                // While old files are on their way out nothing can be appended; the leader is asked anew then.
-                if self.log.append_as_is(log, batch).is_err() {
-                    break;
-                }
-            }
+            self.start_floor = 0;
         } else {
             self.log.truncate_to(log, cut.to);
+            if cut.to < self.start_floor {
+                self.start_floor = 0;
+            }
+        }
+        // A fetch from the new start promises that the log ends there, whatever a crash takes.
+        if self.log_start_mark() != mark {
+            self.start_unsettled = true;
+            effects.duties.push(PartitionDuty::KeepLogStart);
         }
         self.settle(log, effects);
+    }
+
+    /// Takes note that the log-start checkpoint durably says where the log begins.
+    pub fn start_is_durable(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
+        self.start_unsettled = false;
+        self.settle(log, effects);
+    }
+
+    /// Lets an empty log begin at an offset before its start, with batches of which the first holds the start.
+    fn begin_anew_with(&mut self, log: &mut LogContext<'_>, at: Offset, batches: Vec<AppendBatch>) {
+        // Everything below the old start is deleted, and its end was claimed as held: nothing may take that back.
+        let old_start = self.log.start();
+        self.start_floor = self.start_floor.max(old_start);
+        self.log.truncate_fully_and_start_at(log, at);
+        let mut is_taken = false;
+        for batch in batches {
+            if self.log.append_as_is(log, batch).is_err() {
+                break;
+            }
+            is_taken = true;
+        }
+        // While old files are on their way out nothing can be appended: the leader is asked anew, from where it was.
+        if !is_taken {
+            self.log.truncate_fully_and_start_at(log, old_start);
+        }
     }
 
     /// The log is cut; it may be that of an earlier leader, and the present role waits for it.

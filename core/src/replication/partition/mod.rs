@@ -77,6 +77,10 @@ pub struct Partition {
     parked: ParkedAcks,
     closing: bool,
     vouched: bool,
+    /// Everything below is deleted, even where the log still holds some of it: it begins with a whole batch.
+    start_floor: Offset,
+    /// Whether the log has begun anew and the log-start checkpoint may not say so yet.
+    start_unsettled: bool,
     /// How far the log was synced when that was last told.
     synced: Offset,
     /// Which rule asked for the next move of the log start; nothing where a client did.
@@ -108,6 +112,8 @@ impl Partition {
             checkpointed: 0,
             parked: ParkedAcks::default(),
             closing: false,
+            start_floor: 0,
+            start_unsettled: false,
             synced: 0,
             start_reason: None,
         }

@@ -110,6 +110,12 @@ impl Partition {
         self.up_to_cut(self.log.synced_mark())
     }
 
+    /// Returns what the log-start checkpoint may say of this log.
+    #[must_use]
+    pub fn log_start_mark(&self) -> Offset {
+        self.log.start().max(self.start_floor)
+    }
+
     fn up_to_cut(&self, offset: Offset) -> Offset {
         match &self.role {
             Role::Following(following) => {

@@ -223,7 +223,9 @@ impl Checks {
                 };
                 // A log that begins within a batch is begun anew with the whole of it: it goes back, but only over what is
                 // deleted.
-                let held = held.max(broker.partition().log().start());
+                let held = held
+                    .max(broker.partition().log().start())
+                    .max(cluster.checks.deleted);
                 if is_same && progress.end().is_some_and(|end| end > held) {
                     return Err(format!(
                         "MatchSound: {id} counts {:?} of {follower}, which holds {held}",

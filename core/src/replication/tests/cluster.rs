@@ -69,6 +69,7 @@ enum Event {
     FetchTimeout(NodeId, u64, NodeId, u64),
     AlterTimeout(NodeId, u64, u64),
     Cut(NodeId, u64),
+    Started(NodeId, u64),
     Boot(NodeId),
     Tick,
     Produce,
@@ -245,8 +246,10 @@ impl Cluster {
         let deadline = broker.deadline();
         let partition = broker.partition();
         if partition.state() == PartitionState::Open && partition.log().is_open() {
-            // The checkpoint of log starts is written before anything is deleted.
-            node.marks.log_start = node.marks.log_start.max(partition.log().start());
+            // The checkpoint of log starts is written before anything is deleted, but after a log has begun anew.
+            if !broker.keeps_start {
+                node.marks.log_start = partition.log_start_mark();
+            }
             node.marks.synced = partition.synced_mark();
         }
         if let Some(deadline) = deadline
@@ -296,6 +299,7 @@ impl Cluster {
                 self.count("cut");
                 self.at(3, Event::Cut(id, incarnation));
             }
+            Out::KeepStart => self.at(4, Event::Started(id, incarnation)),
             Out::Acknowledged(token, result) => {
                 if result.is_ok() {
                     self.acknowledged += 1;
@@ -391,6 +395,17 @@ impl Cluster {
                 }
                 self.with(id, Some(incarnation), |broker, disk, now| {
                     broker.cut(now, disk)
+                });
+            }
+            Event::Started(id, incarnation) => {
+                let node = self.nodes.get_mut(&id).unwrap();
+                if let Some(broker) = &node.broker
+                    && broker.incarnation == incarnation
+                {
+                    node.marks.log_start = broker.partition().log_start_mark();
+                }
+                self.with(id, Some(incarnation), |broker, disk, now| {
+                    broker.start_is_durable(now, disk);
                 });
             }
             Event::Boot(id) => self.boot(id),

@@ -124,6 +124,8 @@ pub(super) enum Out {
     Alter(AlterPartitionAsk),
     /// The recovery point is to be lowered; then the log may be cut.
     Lower,
+    /// The log start is to be written down.
+    KeepStart,
     Acknowledged(AckToken, Result<Acknowledged, AppendFailure>),
     /// Something that the invariants are about has moved.
     Moved,
@@ -160,6 +162,8 @@ pub(super) struct Broker {
     pub(super) draws: Draw,
     pub(super) replicas: Vec<NodeId>,
     pub(super) planted: PlantedSet,
+    /// The log has begun anew, and the disk does not say so yet.
+    pub(super) keeps_start: bool,
 }
 
 pub(super) struct Birth {
@@ -229,6 +233,7 @@ impl Broker {
             draws: Draw(birth.incarnation * 7919 + 1),
             replicas: replicas.to_vec(),
             planted: birth.planted,
+            keeps_start: false,
         };
         for record in brokers {
             broker.know(0, record);
@@ -330,6 +335,10 @@ impl Broker {
                 self.proposals.submit(self.slot, KEY, proposal);
             }
             PartitionDuty::LowerRecoveryPoint(_) => self.out.push(Out::Lower),
+            PartitionDuty::KeepLogStart => {
+                self.keeps_start = true;
+                self.out.push(Out::KeepStart);
+            }
             PartitionDuty::Serve => self.serve_again(ms, disk),
         }
     }
@@ -442,6 +451,16 @@ impl Broker {
             });
         });
         self.out.push(Out::Moved);
+        self.turn(ms, disk);
+    }
+
+    pub(super) fn start_is_durable(&mut self, ms: u64, disk: &Disk) {
+        self.keeps_start = false;
+        self.step(ms, |partitions, context, slot| {
+            partitions.with(context, slot, |partition, log, effects| {
+                partition.start_is_durable(log, effects);
+            });
+        });
         self.turn(ms, disk);
     }
 
