@@ -72,7 +72,7 @@ mod planted {
             if names.iter().any(|name| violation.contains(name)) {
                 return;
             }
-            others.push(violation);
+            others.push(violation.lines().next().unwrap_or_default().to_owned());
         }
         panic!("{} was not seen as {names:?}, but as {others:?}", bug.id());
     }
@@ -108,10 +108,11 @@ mod planted {
 
     #[test]
     fn using_the_end_of_an_unknown_epoch_is_seen() {
+        // Each fetch is checked anew, so the wrong cut never becomes a wrong log here: it is made again and again.
         seen(
             Planted::B15,
-            &["LogMatching", "CommittedAgreement", "StrongIsr"],
-            (0..1_000).step_by(4),
+            &["LogMatching", "CommittedAgreement", "IsrRegrow"],
+            (0..400).step_by(4),
         );
     }
 
