@@ -39,6 +39,7 @@ mod cluster;
 pub mod config;
 pub mod controller;
 pub mod event;
+pub mod forwarding;
 pub mod frontend;
 pub mod ids;
 pub mod log;

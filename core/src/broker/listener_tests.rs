@@ -3,12 +3,14 @@
 use super::tests::{CLIENT, CONTROLLER, Disk, Host};
 use crate::{
     event::Event,
+    forwarding::{self, Answered, Principal},
     ids::{Epoch, NodeId, Uuid},
     protocol::{
-        ApiKey, ClientRequest, ErrorCode, KafkaString,
+        ApiKey, ClientRequest, ErrorCode, KafkaString, decode_response, encode_request,
         messages::{
-            ApiVersionsRequestData, DescribeClusterRequestData, DescribeQuorumRequestData,
-            MetadataRequestData, quorum::describe_quorum_request,
+            ApiVersionsRequestData, CreatableTopic, CreateTopicsRequestData,
+            DescribeClusterRequestData, DescribeQuorumRequestData, MetadataRequestData,
+            quorum::describe_quorum_request,
         },
     },
     raft::{
@@ -209,4 +211,43 @@ fn fetch_of_a_topic_on_the_listener_of_the_quorum_is_refused() {
     request.topics[0].topic_id = Uuid([3; 16]).into();
     let answer = host.ask_on(CONTROLLER, wire::FETCH, &request).unwrap();
     assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code());
+}
+
+#[test]
+fn controller_answers_what_a_broker_sends_on_for_a_client() {
+    let mut host = host();
+    let request = encode_request(2, 77, "client", &metadata_quorum()).unwrap();
+    let client = std::net::IpAddr::from([10, 1, 2, 3]);
+    let seal = |frame| forwarding::seal(frame, &Principal::anonymous(), client).unwrap();
+    let envelope = seal(request.slice(4..));
+    let answer = host.ask_on(CONTROLLER, 0, &envelope).unwrap();
+    let Answered::Frame(frame) = forwarding::open_answer(77, &answer) else {
+        panic!("an answer for the client");
+    };
+    let (_, described) =
+        decode_response::<DescribeQuorumRequestData>(2, &frame.slice(4..)).unwrap();
+    assert_eq!(described.topics[0].partitions[0].leader_id, 1);
+    let answer = host
+        .ask_on(CONTROLLER, 0, &seal(bytes::Bytes::from_static(b"\0\x01")))
+        .unwrap();
+    assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code());
+}
+
+#[test]
+fn topic_is_created_for_a_client_whose_request_was_sent_on() {
+    let mut host = host();
+    let topic = CreatableTopic::default()
+        .with_name(text("orders"))
+        .with_num_partitions(1)
+        .with_replication_factor(1);
+    let request = CreateTopicsRequestData::default().with_topics(vec![topic]);
+    let request = encode_request(7, 77, "client", &request).unwrap();
+    let client = std::net::IpAddr::from([10, 1, 2, 3]);
+    let envelope = forwarding::seal(request.slice(4..), &Principal::anonymous(), client).unwrap();
+    let answer = host.ask_on(CONTROLLER, 0, &envelope).unwrap();
+    let Answered::Frame(frame) = forwarding::open_answer(77, &answer) else {
+        panic!("an answer for the client");
+    };
+    let (_, created) = decode_response::<CreateTopicsRequestData>(7, &frame.slice(4..)).unwrap();
+    assert_eq!(created.topics[0].error_code, 0);
 }

@@ -11,6 +11,7 @@ use crate::{
     broker::{self, Output},
     cluster::Cluster,
     event::Event,
+    forwarding::{self, ENVELOPE},
     ids::{ConnectionId, Epoch, Offset, Uuid},
     logdir::LogStarts,
     planted::PlantedSet,
@@ -43,6 +44,8 @@ pub(crate) struct Call {
     pub(crate) token: RequestToken,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+    /// The number of the envelope that a broker sent the request in.
+    pub(crate) envelope: Option<i32>,
 }
 
 /// What a request may use beyond the frontend itself.
@@ -204,10 +207,11 @@ impl Frontend {
             token,
             version: header.version,
             correlation_id: header.correlation_id,
+            envelope: None,
         };
         match kind {
             Listener::Broker => self.open_then_execute(services, call, body),
-            Listener::Controller => self.execute_for_quorum(services, call, body),
+            Listener::Controller => quorum::execute(self, services, call, body),
         }
     }
 
@@ -272,19 +276,6 @@ impl Frontend {
                 describe::quorum(self, services, call, &request);
             }
             other => admin::execute(self, services, call, other),
-        }
-    }
-
-    /// Executes a request that came on a listener of the controller quorum.
-    fn execute_for_quorum(&mut self, services: &mut Services<'_>, call: Call, body: RequestBody) {
-        match body {
-            RequestBody::ApiVersions(_)
-            | RequestBody::DescribeConfigs(_)
-            | RequestBody::DescribeQuorum(_) => self.execute(services, call, body),
-            RequestBody::DescribeCluster(request) => {
-                describe::controllers(self, services, call, &request);
-            }
-            other => quorum::execute(self, services, call, other),
         }
     }
 
@@ -390,7 +381,12 @@ impl Frontend {
         call: Call,
         body: impl Into<ResponseBody>,
     ) {
-        match encode_response(call.version, call.correlation_id, body.into()) {
+        let written = match call.envelope {
+            None => encode_response(call.version, call.correlation_id, body.into()),
+            Some(outer) => forwarding::answer(call.version, call.correlation_id, body.into())
+                .and_then(|answer| encode_response(ENVELOPE, outer, answer.into())),
+        };
+        match written {
             Ok(bytes) => self.send(services.outputs, call.token, Some(Frame::Whole(bytes))),
             Err(error) => self.close(services.outputs, call.token, error.to_string()),
         }

@@ -1,13 +1,14 @@
-//! What replicas of the controller quorum ask each other: handed to the quorum's log, which answers when its promise is durable
-//! or when there is news.
+//! What comes on listeners of the controller quorum. What replicas ask each other is handed to the quorum's log, which answers
+//! when its promise is durable or when there is news.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Call, Frontend, RequestToken, Services, admin};
+use super::{Call, Frontend, RequestToken, Services, admin, describe};
 use crate::{
     broker::Output,
+    forwarding,
     ids::ConnectionId,
-    protocol::{EncodeError, RequestBody},
+    protocol::{EncodeError, Request, RequestBody, messages::EnvelopeRequestData},
     raft::{PeerReply, PeerRequest, PeerTicket, wire::PeerCall},
     storage::Frame,
 };
@@ -39,19 +40,55 @@ impl PeerRequests {
     }
 }
 
-/// Executes a request that came on a listener of the quorum and that is no question about the node itself.
+/// Executes a request that came on a listener of the controller quorum.
 pub(super) fn execute(
     frontend: &mut Frontend,
     services: &mut Services<'_>,
     call: Call,
     body: RequestBody,
 ) {
+    match body {
+        RequestBody::ApiVersions(_)
+        | RequestBody::DescribeConfigs(_)
+        | RequestBody::DescribeQuorum(_) => frontend.execute(services, call, body),
+        RequestBody::DescribeCluster(request) => {
+            describe::controllers(frontend, services, call, &request);
+        }
+        RequestBody::Envelope(envelope) => open_envelope(frontend, services, call, &envelope),
+        other => ask(frontend, services, call, other),
+    }
+}
+
+/// Hands a request to the quorum's log, or to the controller.
+fn ask(frontend: &mut Frontend, services: &mut Services<'_>, call: Call, body: RequestBody) {
     match PeerCall::read(call.version, call.correlation_id, &body) {
         Some((peer, Ok(request))) => frontend.peers.add(call.token, peer, request),
         Some((peer, Err(fault))) => {
             send(frontend, services.outputs, call.token, peer.refuse(fault));
         }
         None => admin::execute(frontend, services, call, body),
+    }
+}
+
+/// Executes what a broker sent on for a client.
+fn open_envelope(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    outer: Call,
+    envelope: &EnvelopeRequestData,
+) {
+    match forwarding::unseal(envelope) {
+        Ok(forwarded) => {
+            let Request { header, body } = forwarded.request;
+            let call = Call {
+                token: outer.token,
+                version: header.version,
+                correlation_id: header.correlation_id,
+                envelope: Some(outer.correlation_id),
+            };
+            frontend.execute(services, call, body);
+        }
+        Err(error) => frontend.answer(services, outer, forwarding::refuse(error)),
     }
 }
 

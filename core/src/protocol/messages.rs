@@ -27,6 +27,7 @@ pub use kacrab_protocol::generated::{
     create_topics_response::{
         CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponseData,
     },
+    default_principal_data::DefaultPrincipalDataData as DefaultPrincipalData,
     delete_records_request::{
         DeleteRecordsPartition, DeleteRecordsRequestData, DeleteRecordsTopic,
     },
