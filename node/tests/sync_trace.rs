@@ -54,11 +54,21 @@ fn main() {
             .expect("an answer");
         assert_eq!(created, 0, "creating {topic}");
     }
+    // A broker with one connection waits for its syncs itself.
+    drop(connection);
     let mut ports = HashMap::new();
     for topic in ["durable", "replicated"] {
-        // One request at a time, then several connections with several each.
-        ports.extend(load(site.address(), topic, 1, 20, 1));
-        ports.extend(load(site.address(), topic, CONNECTIONS, REQUESTS, 5));
+        // One request at a time, one log with as many as one sync takes, then several connections with several each.
+        ports.extend(load(site.address(), topic, 1, PARTITIONS, 20, 1));
+        ports.extend(load(site.address(), topic, 1, 1, REQUESTS, 20));
+        ports.extend(load(
+            site.address(),
+            topic,
+            CONNECTIONS,
+            PARTITIONS,
+            REQUESTS,
+            5,
+        ));
     }
     assert!(process.stop().success(), "the broker ends in good order");
     let text = fs::read_to_string(&trace).expect("strace wrote its output");
@@ -74,6 +84,7 @@ fn load(
     address: SocketAddr,
     topic: &'static str,
     connections: usize,
+    partitions: i32,
     requests: usize,
     in_flight: usize,
 ) -> Vec<(u16, &'static str)> {
@@ -84,7 +95,7 @@ fn load(
             let acks = if number % 2 == 0 { -1 } else { 1 };
             let mut waiting = 0;
             for request in 0..requests {
-                let partition = i32::try_from(request).expect("few requests") % PARTITIONS;
+                let partition = i32::try_from(request).expect("few requests") % partitions;
                 let values = vec![vec![b'x'; 8000]; if connections == 1 { 1 } else { 2 }];
                 let batches = [(partition, Batch::of(&values, 1_000_000_000_000).bytes)];
                 connection
@@ -160,7 +171,7 @@ fn answers(calls: &[Call], ports: &HashMap<u16, &str>, topic: &str) -> Vec<Answe
             at = end;
         }
     }
-    let wanted = 20 + CONNECTIONS * REQUESTS;
+    let wanted = 20 + REQUESTS + CONNECTIONS * REQUESTS;
     assert_eq!(out.len(), wanted, "the trace shows each answer on {topic}");
     out
 }

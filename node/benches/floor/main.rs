@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start|memory …]
-//!     [--rounds N] [--mebibytes N] [--request BYTES] [--gate RATIO]
+//!     [--rounds N] [--mebibytes N] [--request BYTES] [--partitions N] [--gate RATIO]
 //! ```
 
 #![expect(

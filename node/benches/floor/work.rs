@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) bytes: u64,
     pub(crate) request_bytes: usize,
+    /// How many partitions are active in turn where syncs are measured.
+    pub(crate) partitions: Vec<usize>,
     /// The largest ratio to the floor that passes.
     pub(crate) gate: Option<f64>,
     names: Vec<String>,
@@ -80,6 +82,7 @@ impl Plan {
             rounds: 7,
             bytes: 512 << 20,
             request_bytes: 16 << 10,
+            partitions: vec![1, 10, 100, 1000],
             gate: None,
             names: Vec::new(),
         };
@@ -93,6 +96,7 @@ impl Plan {
                 "--rounds" => plan.rounds = number() as usize,
                 "--mebibytes" => plan.bytes = (number() as u64) << 20,
                 "--request" => plan.request_bytes = number() as usize,
+                "--partitions" => plan.partitions = vec![number() as usize],
                 "--gate" => plan.gate = Some(number()),
                 // Cargo says this to every benchmark.
                 "--bench" => {}
@@ -114,7 +118,8 @@ impl Plan {
             works.push(Work::Produce);
         }
         if self.asks_for("durable") {
-            works.extend([1, 10, 100, 1000].map(|partitions| Work::Durable { partitions }));
+            let partitions = self.partitions.iter();
+            works.extend(partitions.map(|&partitions| Work::Durable { partitions }));
         }
         if self.asks_for("fetch") {
             works.extend([128 << 10, 1 << 20].map(|chunk| Work::Fetch { chunk }));

@@ -41,6 +41,7 @@ pub(crate) use {fault::fault, reading::fill_cached, table::Cuts, workers::Done};
 use crate::shard::Buffers;
 use lock::{DirLock, LOCK_FILE};
 use pending::{PendingWrites, WAITING_BYTES_MAX, write_all};
+use syncing::Usual;
 use table::Table;
 use workers::{Job, Workers};
 
@@ -55,8 +56,7 @@ pub struct Files {
     is_serving: bool,
     /// Whether there is at most one connection.
     is_alone: bool,
-    /// The file of the last sync, if it had only one: with more of them in use, others' requests can go on during a sync.
-    synced_last: Option<FileId>,
+    usual: Usual,
     /// Syncs that this thread will wait for, with their files and folders.
     waiting: Vec<(OpId, Vec<Arc<File>>, Vec<PathBuf>)>,
     /// Memory for reads: that of the last one is in the processor's cache, and new memory costs more than the read itself.
@@ -132,7 +132,7 @@ impl Files {
             above,
             is_serving: false,
             is_alone: false,
-            synced_last: None,
+            usual: Usual::default(),
             waiting: Vec::new(),
             buffers: Buffers::default(),
             _locks: locks,
@@ -184,6 +184,15 @@ impl Files {
 
     /// Performs writes that wait; their completions are appended.
     pub(crate) fn write_pending(&mut self, completed: &mut Vec<Completion>) {
+        self.with_pending(|pending, file| pending.perform(file, completed));
+    }
+
+    /// Performs writes that wait, and keeps their completions until [`write_pending`](Self::write_pending).
+    pub(crate) fn write_early(&mut self) {
+        self.with_pending(PendingWrites::perform_early);
+    }
+
+    fn with_pending(&mut self, act: impl FnOnce(&mut PendingWrites, io::Result<&File>)) {
         let Some(file) = self.pending.file() else {
             return;
         };
@@ -197,7 +206,7 @@ impl Files {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => error.kind().into(),
             });
-        self.pending.perform(handle, completed);
+        act(&mut self.pending, handle);
     }
 
     /// Notes that a worker ended an operation: its completion is appended, then those of operations that waited for it.

@@ -17,12 +17,17 @@ use super::fault::fault;
 pub(super) struct PendingWrites {
     file: Option<FileId>,
     at: u64,
+    /// Bytes of all, those already written among them.
     len: usize,
+    /// How many bytes were written [early](Self::perform_early).
+    early: usize,
     writes: Vec<(OpId, WriteData)>,
+    /// The ends of early writes.
+    ended: Vec<Completion>,
 }
 
 impl PendingWrites {
-    /// Returns the file that is written to, if there is anything to write.
+    /// Returns the file that is written to, if there is anything to write or to tell.
     pub(super) const fn file(&self) -> Option<FileId> {
         self.file
     }
@@ -30,10 +35,12 @@ impl PendingWrites {
     /// Returns whether a write can join those that wait.
     pub(super) fn continues(&self, file: FileId, at: u64, data: &WriteData) -> bool {
         let end = self.at.checked_add(to_u64(self.len));
-        self.file == Some(file)
-            && end == Some(at)
-            && self.writes.len() < WRITES_MAX
-            && self.len.saturating_add(data.len()) <= WAITING_BYTES_MAX
+        self.file == Some(file) && end == Some(at) && self.has_room(data.len())
+    }
+
+    /// Returns whether so many bytes more can join.
+    pub(super) const fn has_room(&self, bytes: usize) -> bool {
+        self.writes.len() < WRITES_MAX && self.len.saturating_add(bytes) <= WAITING_BYTES_MAX
     }
 
     /// Lets a write wait; it must continue those that wait already, or be the first.
@@ -46,15 +53,32 @@ impl PendingWrites {
         self.writes.push((id, data));
     }
 
+    /// Performs what waits, without telling its end yet: so that what joins later ends together with it.
+    pub(super) fn perform_early(&mut self, file: io::Result<&File>) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.write(file, &mut ended);
+        self.ended = ended;
+        self.early = self.len;
+    }
+
     /// Performs what waits and appends the completions. After a failure, what was written in whole has succeeded all the same.
     pub(super) fn perform(&mut self, file: io::Result<&File>, completed: &mut Vec<Completion>) {
+        completed.append(&mut self.ended);
+        self.write(file, completed);
+        self.file = None;
+        self.len = 0;
+        self.early = 0;
+    }
+
+    fn write(&mut self, file: io::Result<&File>, completed: &mut Vec<Completion>) {
         let mut slices = Vec::with_capacity(self.writes.len() * 2);
         for (_, data) in &self.writes {
             slices.push(IoSlice::new(data.head.as_slice()));
             slices.push(IoSlice::new(&data.body));
         }
+        let at = self.at.saturating_add(to_u64(self.early));
         let (written, result) = match file {
-            Ok(file) => write_all(file, self.at, &mut slices),
+            Ok(file) => write_all(file, at, &mut slices),
             Err(error) => (0, Err(error)),
         };
         let failed = result.err().map(|error| fault(&error));
@@ -67,8 +91,6 @@ impl PendingWrites {
             };
             completed.push(Completion { id, result });
         }
-        self.file = None;
-        self.len = 0;
     }
 }
 

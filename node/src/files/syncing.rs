@@ -2,15 +2,26 @@
 
 use std::{fs::File, io, path::PathBuf, sync::Arc};
 
-use seedlog_core::storage::{Completion, FilePath, OpId, OpResult, SyncTarget};
+use seedlog_core::storage::{Completion, FileId, FilePath, OpId, OpResult, SyncTarget};
 
 use super::{
     Files,
     fault::fault,
     workers::{Job, SyncSet},
 };
+use crate::shard::READ_BYTES;
 
 impl Files {
+    /// Returns whether this thread will wait for a sync of what it has written in this turn, and more may still share it: there
+    /// is nobody else whom that keeps waiting, and a sync costs more than the write.
+    pub(crate) fn gathers(&self) -> bool {
+        let file = self.pending.file();
+        self.is_alone
+            && file.is_some()
+            && file == self.usual.file
+            && self.pending.has_room(READ_BYTES)
+    }
+
     /// Performs the syncs that wait for this thread; `false` when there are none.
     pub(crate) fn sync_waiting(&mut self, completed: &mut Vec<Completion>) -> bool {
         let (mut ids, mut targets, mut places) = (Vec::new(), Vec::new(), Vec::new());
@@ -73,9 +84,8 @@ impl Files {
             ([target], []) => Some(target.file),
             _ => None,
         };
-        let is_all = only.is_some() && only == self.synced_last;
-        self.synced_last = only;
-        if !self.is_serving || (self.is_alone && is_all) {
+        let is_usual = self.usual.note(only);
+        if !self.is_serving || (self.is_alone && is_usual) {
             self.waiting.push((id, targets, places));
             return None;
         }
@@ -86,6 +96,31 @@ impl Files {
     }
 }
 
+/// The one file that is synced again and again, if there is one: with more of them in use, others' requests can go on during a
+/// sync.
+#[derive(Debug, Default)]
+pub(super) struct Usual {
+    file: Option<FileId>,
+    /// How often it was synced since another was.
+    in_a_row: u32,
+}
+
+impl Usual {
+    /// Notes the next sync, of `only` one file or of several; returns whether it is of the usual one.
+    fn note(&mut self, only: Option<FileId>) -> bool {
+        if only.is_some() && only == self.file {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+            return true;
+        }
+        // What the log directory itself needs now and then does not mean that others have come.
+        if self.in_a_row < IN_A_ROW_MIN {
+            self.file = only;
+        }
+        self.in_a_row = 0;
+        false
+    }
+}
+
 /// Makes the jobs of a set, the folders first: the last one is the one worth having to oneself.
 fn sync_jobs(set: &Arc<SyncSet>, files: Vec<Arc<File>>, folders: Vec<PathBuf>) -> Vec<Job> {
     let folders = folders.into_iter();
@@ -93,4 +128,44 @@ fn sync_jobs(set: &Arc<SyncSet>, files: Vec<Arc<File>>, folders: Vec<PathBuf>) -
     let files = files.into_iter();
     let files = files.map(|file| Job::SyncFile(Arc::clone(set), file));
     folders.chain(files).collect()
+}
+
+/// After so many syncs of one file, a single sync of anything else is an exception.
+const IN_A_ROW_MIN: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: Option<FileId> = Some(FileId(1));
+    const OTHER: Option<FileId> = Some(FileId(2));
+
+    #[test]
+    fn file_that_is_synced_again_and_again_is_the_usual_one_through_single_exceptions() {
+        let mut usual = Usual::default();
+        assert!(!usual.note(LOG), "once is not again");
+        for _ in 0..3 {
+            for _ in 0..IN_A_ROW_MIN {
+                assert!(usual.note(LOG));
+            }
+            assert!(!usual.note(OTHER));
+            assert!(usual.note(LOG));
+            for _ in 0..IN_A_ROW_MIN {
+                assert!(usual.note(LOG));
+            }
+            assert!(!usual.note(None), "several files");
+        }
+    }
+
+    #[test]
+    fn files_that_are_synced_in_turn_are_not_usual() {
+        let mut usual = Usual::default();
+        for _ in 0..IN_A_ROW_MIN * 2 {
+            usual.note(LOG);
+        }
+        let found: Vec<bool> = (0..4)
+            .flat_map(|_| [usual.note(OTHER), usual.note(LOG)])
+            .collect();
+        assert_eq!(found[2..], [false; 6]);
+    }
 }

@@ -2,7 +2,7 @@ use std::{fs, path::Path};
 
 use bytes::Bytes;
 use seedlog_core::storage::{
-    FaultKind, Generation, LogDirId, Owner, StorageQueue,
+    FaultKind, Generation, LogDirId, Owner, StorageQueue, SyncTarget,
     contract::{CHECKS, Host},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -13,13 +13,16 @@ use super::*;
 struct RealFiles {
     files: Files,
     done: UnboundedReceiver<Done>,
+    /// Performs each write before the next one joins it.
+    early: bool,
 }
 
 impl RealFiles {
     fn new(dir: &Path, open_max: usize) -> Self {
         let (sender, done) = unbounded_channel();
         let files = Files::open(&[dir.to_owned()], open_max, sender).unwrap();
-        Self { files, done }
+        let early = false;
+        Self { files, done, early }
     }
 }
 
@@ -29,6 +32,9 @@ impl Host for RealFiles {
         let mut completed = Vec::new();
         for op in ops {
             self.files.submit(op, &mut completed);
+            if self.early {
+                self.files.write_early();
+            }
         }
         self.files.write_pending(&mut completed);
         self.files.sync_waiting(&mut completed);
@@ -65,6 +71,17 @@ fn syncs_of_a_node_that_serves_keep_the_contract_too() {
         let mut host = RealFiles::new(dir.path(), 1000);
         host.files.begin_service();
         host.files.be_alone(true);
+        check(&mut host);
+    }
+}
+
+#[test]
+fn early_writes_keep_the_contract_too() {
+    for (name, check) in CHECKS {
+        let dir = tempfile::tempdir().unwrap();
+        eprintln!("{name}");
+        let mut host = RealFiles::new(dir.path(), 1000);
+        host.early = true;
         check(&mut host);
     }
 }
@@ -191,8 +208,15 @@ fn a_range_remembers_cuts_below_its_end() {
 
 #[test]
 fn writes_that_follow_each_other_complete_one_by_one() {
+    for early in [false, true] {
+        complete_one_by_one(early);
+    }
+}
+
+fn complete_one_by_one(early: bool) {
     let dir = tempfile::tempdir().unwrap();
     let mut host = RealFiles::new(dir.path(), 10);
+    host.early = early;
     let mut queue = StorageQueue::default();
     let file = queue.new_file();
     let path = FilePath::root(LogDirId(0)).join("log");
@@ -223,4 +247,58 @@ fn writes_that_follow_each_other_complete_one_by_one() {
     let bytes = fs::read(dir.path().join("log")).unwrap();
     assert_eq!(&bytes[..12], b"aaaabbddcccc");
     assert_eq!(&bytes[100..], b"eeee");
+}
+
+#[test]
+fn writes_are_gathered_only_where_one_file_is_synced_for_one_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut host = RealFiles::new(dir.path(), 10);
+    host.files.begin_service();
+    let mut queue = StorageQueue::default();
+    let file = queue.new_file();
+    let path = FilePath::root(LogDirId(0)).join("log");
+    let create = true;
+    run(&mut host, &mut queue, FileOp::Open { file, path, create }).unwrap();
+    let generation = Generation(0);
+    let sync = FileOp::Sync {
+        files: vec![SyncTarget { file, generation }],
+        dirs: Vec::new(),
+    };
+    let data = WriteData::from_body(Bytes::from(vec![1; 16 << 10]));
+    let mut at = 0;
+    let mut write = |host: &mut RealFiles, completed: &mut Vec<Completion>| {
+        let data = data.clone();
+        queue.submit(Owner(1), FileOp::Write { file, at, data });
+        at += 16 << 10;
+        host.files.submit(queue.pop().unwrap(), completed);
+    };
+    let mut completed = Vec::new();
+    write(&mut host, &mut completed);
+    assert!(!host.files.gathers(), "never synced");
+    host.files.write_pending(&mut completed);
+    let mut syncs = StorageQueue::default();
+    for _ in 0..2 {
+        run(&mut host, &mut syncs, sync.clone()).unwrap();
+    }
+    host.files.be_alone(true);
+    assert!(!host.files.gathers(), "nothing waits");
+    completed.clear();
+    let mut count = 0;
+    loop {
+        write(&mut host, &mut completed);
+        count += 1;
+        if !host.files.gathers() {
+            break;
+        }
+        host.files.be_alone(false);
+        assert!(!host.files.gathers());
+        host.files.be_alone(true);
+        host.files.write_early();
+        assert!(completed.is_empty(), "an end was told early");
+    }
+    assert_eq!(count, 13, "another buffer of them would be too many");
+    host.files.write_pending(&mut completed);
+    assert_eq!(completed.len(), count);
+    let on_disk = fs::metadata(dir.path().join("log")).unwrap();
+    assert_eq!(on_disk.len(), 14 * (16 << 10));
 }

@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 
 /// Size of an ordinary read buffer.
-pub(super) const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// Buffers that no connection holds at the moment. A frame handed to the machine may still share the memory of one; such a
 /// buffer is passed over until the frame is dropped.

@@ -25,6 +25,7 @@ use tokio::{
 
 use super::{
     Shard,
+    buffers::READ_BYTES,
     inbound::{Expected, Inbound, Next},
     outbound::{Flushed, Outbound},
 };
@@ -32,9 +33,9 @@ use crate::machine::Machine;
 
 /// What the shard knows about a connection. The half of the socket that reads belongs to the connection's task.
 pub(super) struct Connection {
-    write: OwnedWriteHalf,
+    pub(super) write: OwnedWriteHalf,
     peer: SocketAddr,
-    inbound: Inbound,
+    pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
     /// The machine's budget for it is used up.
     pub(super) paused: bool,
@@ -216,11 +217,14 @@ impl<M: Machine> Shard<M> {
                 }
                 Next::More { total } => total,
             };
-            if received > 0 && (frames > 0 || received >= SHARE_BYTES) {
-                // The last read filled its buffer, so there is more; but answers should not wait for it, nor should others.
+            // The last read filled its buffer, so there is more; but answers should not wait for it, nor should others. Where
+            // all that has arrived will share a sync, answers come sooner with it.
+            let is_enough = frames > 0 && !self.files.gathers();
+            if received > 0 && (is_enough || received >= SHARE_BYTES) {
                 return Step::Again;
             }
             match self.receive(id, total, read, context) {
+                Poll::Pending if self.look_again(id, total) => {}
                 Poll::Pending => return Step::Wait,
                 Poll::Ready(Received::All) => received = 0,
                 Poll::Ready(Received::Some(count)) => received += count,
@@ -287,14 +291,14 @@ impl<M: Machine> Shard<M> {
     }
 
     /// Returns whether there is memory for a frame of `total` bytes; else the connection waits for some.
-    fn has_memory(&mut self, id: ConnectionId, total: usize) -> bool {
+    pub(super) fn has_memory(&mut self, id: ConnectionId, total: usize) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else {
             return false;
         };
         let others = self.partial_bytes.saturating_sub(connection.memory);
         let fits = others.saturating_add(total) <= self.limits.partial_bytes_max;
         // Whatever one frame may need is granted to somebody, or nobody would ever finish.
-        if fits || others == 0 || total <= super::buffers::READ_BYTES {
+        if fits || others == 0 || total <= READ_BYTES {
             return true;
         }
         if !connection.short_of_memory {
@@ -305,7 +309,7 @@ impl<M: Machine> Shard<M> {
     }
 
     /// Notes how much memory a connection holds now; those that wait for some try again when it became less.
-    fn account(&mut self, id: ConnectionId) {
+    pub(super) fn account(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };

@@ -29,11 +29,12 @@ mod accept;
 mod buffers;
 mod connection;
 mod dial;
+mod glance;
 mod inbound;
 mod outbound;
 mod tasks;
 
-pub(crate) use buffers::Buffers;
+pub(crate) use buffers::{Buffers, READ_BYTES};
 use connection::Connection;
 use dial::Dials;
 pub use tasks::{Exit, Stop};
@@ -135,6 +136,7 @@ pub fn serve<M: Machine + 'static>(
         next_connection: 0,
         dials: Dials::default(),
         buffers: Buffers::default(),
+        glance: Vec::new(),
         partial_bytes: 0,
         short_of_memory: Vec::new(),
         dirty: Vec::new(),
@@ -169,6 +171,8 @@ struct Shard<M> {
     /// Connections that the machine asked for and that are not there yet.
     dials: Dials,
     buffers: Buffers,
+    /// Where bytes land that are looked for outside the event loop.
+    glance: Vec<u8>,
     /// Memory held by frames that have not arrived in full.
     partial_bytes: usize,
     /// Connections that wait for such memory.
@@ -234,13 +238,13 @@ impl<M: Machine> Shard<M> {
     /// Performs the writes that waited for the end of the turn, and sends what came of everything.
     fn settle(&mut self) {
         loop {
+            // Answers first: what is still to be written is not what they rest on.
+            self.flush_dirty();
             self.files.write_pending(&mut self.completed);
             if !self.completed.is_empty() {
                 self.feed_completions();
                 self.carry_out();
-            } else if !self.dirty.is_empty() {
-                self.flush_dirty();
-            } else if !self.files.sync_waiting(&mut self.completed) {
+            } else if self.dirty.is_empty() && !self.files.sync_waiting(&mut self.completed) {
                 return;
             }
         }

@@ -10,7 +10,8 @@ use seedlog::shard::{Exit, Limits};
 use seedlog_core::protocol::FrameLimits;
 
 use crate::toy::{
-    self, APPEND, APPEND_DURABLY, CLOSE, Client, ECHO, LATER, Server, TRUNCATE, ZEROS, frame,
+    self, APPEND, APPEND_DURABLY, CLOSE, Client, ECHO, LATER, STALL, SYNCS, Server, TRUNCATE,
+    ZEROS, frame,
 };
 
 #[test]
@@ -244,6 +245,37 @@ fn durable_appends_of_many_connections_are_all_answered() {
     }
     let on_disk = std::fs::metadata(dir.path().join("toy-0/log")).unwrap();
     assert_eq!(on_disk.len(), 8 * 20 * 500);
+}
+
+#[test]
+fn what_one_connection_has_sent_shares_a_sync() {
+    const ROUNDS: u64 = 20;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    let body: Vec<u8> = (0..=250).cycle().take(16 << 10).collect();
+    for _ in 0..10 {
+        client.ask(APPEND_DURABLY, &body);
+    }
+    let count = |client: &mut Client| -> u64 {
+        let answer = client.ask(SYNCS, b"");
+        u64::from_be_bytes(answer.try_into().unwrap())
+    };
+    let before = count(&mut client);
+    // More than one read takes, all of it there when the thread looks.
+    let appends = frame(APPEND_DURABLY, &body).repeat(5);
+    for _ in 0..ROUNDS {
+        client.send(STALL, &30_u64.to_be_bytes());
+        client.stream.write_all(&appends).unwrap();
+        for _ in 0..6 {
+            client.receive().unwrap();
+        }
+    }
+    let syncs = count(&mut client) - before;
+    // The system may deliver some of them in two parts.
+    assert!(syncs <= ROUNDS * 3 / 2, "{syncs} syncs in {ROUNDS} rounds");
+    let on_disk = std::fs::read(dir.path().join("toy-0/log")).unwrap();
+    assert!(on_disk == body.repeat(10 + 5 * 20));
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub(crate) const CLOSE: u8 = b'c';
 pub(crate) const LATER: u8 = b'l';
 /// Cuts the log to the length in its argument (u64).
 pub(crate) const TRUNCATE: u8 = b't';
+/// Answered with the number of syncs that were asked for so far (u64).
+pub(crate) const SYNCS: u8 = b's';
+/// Holds up the whole thread for the milliseconds in its argument (u64), then answers.
+pub(crate) const STALL: u8 = b'w';
 /// Says that it cannot go on.
 pub(crate) const FAIL: u8 = b'f';
 /// Dials the node at the port in its argument (u16), asks it what follows, and answers with its answer; empty when it is gone.
@@ -54,6 +58,11 @@ pub(crate) struct Toy {
     end: u64,
     /// Who waits for the operation with this number.
     waiting: VecDeque<(u64, ConnectionId, bool)>,
+    /// Whose appends are written and wait for the next sync.
+    written: Vec<ConnectionId>,
+    syncs: u64,
+    /// The folder was synced after the log's creation.
+    dir_synced: bool,
     later: Vec<(Instant, ConnectionId)>,
     /// By the dialled connection: who waits for the answer, and the question.
     dialled: HashMap<ConnectionId, (ConnectionId, Bytes)>,
@@ -140,6 +149,12 @@ impl Toy {
                 let id = self.storage.submit(OWNER, FileOp::Truncate { file, len });
                 self.waiting.push_back((id.seq, connection, false));
             }
+            SYNCS => self.send(connection, whole(&self.syncs.to_be_bytes())),
+            STALL => {
+                let millis = u64::from_be_bytes(argument[..8].try_into().unwrap());
+                std::thread::sleep(Duration::from_millis(millis));
+                self.send(connection, whole(b"stalled"));
+            }
             DIAL => self.dial(connection, &argument),
             FAIL => {
                 let message = "the toy is broken; get another one".to_owned();
@@ -174,11 +189,24 @@ impl Toy {
             file: self.log.unwrap(),
             generation: Generation(0),
         };
-        let op = FileOp::Sync {
-            files: vec![target],
-            dirs: vec![FilePath::root(LogDirId(0)).join("toy-0")],
-        };
-        self.storage.submit(OWNER, op).seq
+        let mut dirs = Vec::new();
+        if !std::mem::replace(&mut self.dir_synced, true) {
+            dirs.push(FilePath::root(LogDirId(0)).join("toy-0"));
+        }
+        let files = vec![target];
+        self.syncs += 1;
+        self.storage.submit(OWNER, FileOp::Sync { files, dirs }).seq
+    }
+
+    /// One sync for all whose writes have ended.
+    fn sync_written(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
+        let seq = self.sync();
+        for connection in std::mem::take(&mut self.written) {
+            self.waiting.push_back((seq, connection, false));
+        }
     }
 
     fn completed(&mut self, seq: u64) {
@@ -186,17 +214,15 @@ impl Toy {
             self.ready = true;
             self.outputs.push_back(Output::Event(Event::Ready));
         }
-        let Some(at) = self.waiting.iter().position(|(id, ..)| *id == seq) else {
-            return;
-        };
-        let (_, connection, durably) = self.waiting.remove(at).unwrap();
-        if durably {
-            let seq = self.sync();
-            self.waiting.push_back((seq, connection, false));
-        } else if connection == STOP {
-            self.outputs.push_back(Output::Stopped);
-        } else {
-            self.send(connection, whole(&self.end.to_be_bytes()));
+        while let Some(at) = self.waiting.iter().position(|(id, ..)| *id == seq) {
+            let (_, connection, durably) = self.waiting.remove(at).unwrap();
+            if durably {
+                self.written.push(connection);
+            } else if connection == STOP {
+                self.outputs.push_back(Output::Stopped);
+            } else {
+                self.send(connection, whole(&self.end.to_be_bytes()));
+            }
         }
     }
 
@@ -227,9 +253,13 @@ impl Machine for Toy {
                     self.send(asker, whole(b""));
                 }
             }
-            Input::Storage(completion) => self.stored(&completion),
+            Input::Storage(completion) => {
+                self.stored(&completion);
+                self.sync_written();
+            }
             Input::StorageMany(completions) => {
                 completions.iter().for_each(|done| self.stored(done));
+                self.sync_written();
             }
             Input::Timeout => {
                 let due: Vec<_> = self
