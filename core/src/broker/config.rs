@@ -25,6 +25,16 @@ pub struct BrokerConfig {
     pub planted: PlantedSet,
 }
 
+impl BrokerConfig {
+    /// Returns whether this node is the whole quorum: nobody else has a say in what its cluster is.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.voters
+            .iter()
+            .all(|voter| voter.node_id == self.node_id)
+    }
+}
+
 /// A listener.
 ///
 /// It reaches clients and other brokers, or the controller quorum (`controller.listener.names`): which APIs it serves depends on

@@ -22,8 +22,8 @@ use crate::{
 pub(super) const METADATA_TOPIC: &str = "__cluster_metadata";
 
 impl Broker {
-    /// Starts the metadata log.
-    pub(super) fn join(&mut self, meta: &MetaProperties) {
+    /// Starts the metadata log; `is_new` says that the identity is written nowhere yet.
+    pub(super) fn join(&mut self, meta: &MetaProperties, is_new: bool) {
         let metadata_log = checkpointing::metadata_log();
         let (recovery_point, _) = self.marks(&metadata_log);
         let mut seed = [0; 32];
@@ -32,6 +32,7 @@ impl Broker {
             broker: &self.config,
             fixed: &self.fixed,
             meta,
+            is_new,
             incarnation: self.identity.incarnation,
             seed,
             recovery_point,
@@ -69,6 +70,7 @@ impl Broker {
                 // Before the broker is registered there are no partitions to keep up to date.
                 ClusterEvent::Changed(change) if self.serves_partitions() => self.apply(change),
                 ClusterEvent::Changed(_) => {}
+                ClusterEvent::Founding => self.write_identity(),
                 ClusterEvent::Registered => self.on_registered(),
                 ClusterEvent::Reply(to, reply) => {
                     self.with_frontend(|frontend: &mut Frontend, services| {

@@ -5,8 +5,8 @@
 //! | stage | what happens | leads on |
 //! | --- | --- | --- |
 //! | reading | the log directory says whose it is and how it was left | all small files read, clean marker durably gone |
-//! | identifying | a new directory gets its `meta.properties` | durable |
-//! | joining | metadata log recovered, quorum elected, broker registered | registration committed: [`Event::Ready`] |
+//! | identifying | a new directory gets its `meta.properties`, unless this node is alone | durable |
+//! | joining | metadata log recovered, or founded with the identity, quorum elected, broker registered | registration committed: [`Event::Ready`] |
 //! | running | requests are served | [`Input::Stop`] |
 //! | stopping | waiting requests answered, logs closed and flushed, checkpoints and clean marker written | [`Output::Stopped`] |
 //! | failed | nothing any more | |
@@ -117,7 +117,8 @@ impl Broker {
     pub fn new(config: BrokerConfig, identity: Identity, now: Now) -> Self {
         let root = FilePath::root(LogDirId(0));
         let mut storage = StorageQueue::default();
-        let startup = Startup::start(&mut storage, LOG_DIR, root.clone(), config.planted);
+        let (planted, is_alone) = (config.planted, config.is_alone());
+        let startup = Startup::start(&mut storage, LOG_DIR, root.clone(), planted, is_alone);
         let settings = StaticConfig::new(config.properties.clone());
         let (fixed, refused) = match settings {
             Ok(fixed) => (fixed, None),

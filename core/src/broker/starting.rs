@@ -57,7 +57,7 @@ impl Broker {
         let meta = found.meta.clone();
         self.found = found;
         match meta {
-            Some(meta) if meta.node_id == self.config.node_id => self.join(&meta),
+            Some(meta) if meta.node_id == self.config.node_id => self.join(&meta, false),
             Some(meta) => self.fail(format!(
                 "the log directory belongs to node {}, but node.id is {}: give this node a directory of its own, or \
                  the node.id back",
@@ -71,23 +71,36 @@ impl Broker {
         self.marks.entry(name).or_default()
     }
 
-    /// Gives a new directory its identity.
+    /// Gives a new directory its identity. Others may hear of this node before it has promised anything, so theirs must be durable
+    /// first; a node that is alone writes it beside all else that founds its cluster.
     fn identify(&mut self) {
         let meta = MetaProperties {
             cluster_id: self.random_id().to_string(),
             node_id: self.config.node_id,
             directory_id: self.random_id(),
         };
-        let content = meta.encode();
-        self.found.meta = Some(meta);
+        self.found.meta = Some(meta.clone());
+        if self.config.is_alone() {
+            return self.join(&meta, true);
+        }
         self.stage = Stage::Identifying;
-        self.checkpoints
-            .write(&mut self.storage, CheckpointKind::MetaProperties, content);
+        self.write_identity();
+    }
+
+    /// Writes `meta.properties`, for the first time.
+    pub(super) fn write_identity(&mut self) {
+        if let Some(meta) = &self.found.meta {
+            let content = meta.encode();
+            self.checkpoints
+                .write(&mut self.storage, CheckpointKind::MetaProperties, content);
+        }
     }
 
     pub(super) fn on_identified(&mut self) {
-        if let Some(meta) = self.found.meta.clone() {
-            self.join(&meta);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.identity_written(self.now, &mut self.storage);
+        } else if let Some(meta) = self.found.meta.clone() {
+            self.join(&meta, false);
         }
     }
 

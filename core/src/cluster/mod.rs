@@ -43,6 +43,8 @@ pub(crate) struct ClusterConfig<'a> {
     pub(crate) broker: &'a BrokerConfig,
     pub(crate) fixed: &'a StaticConfig,
     pub(crate) meta: &'a MetaProperties,
+    /// Whether that was drawn in this start and is written nowhere yet.
+    pub(crate) is_new: bool,
     pub(crate) incarnation: Uuid,
     /// Seeds the controller's draws: topic ids and placement.
     pub(crate) seed: [u8; 32],
@@ -57,6 +59,8 @@ pub(crate) struct ClusterConfig<'a> {
 /// Something that the broker acts on.
 #[derive(Debug)]
 pub(crate) enum ClusterEvent {
+    /// This node founds the cluster alone: its identity must become durable now, [`Cluster::identity_written`] is told when.
+    Founding,
     /// The committed image changed.
     Changed(Change),
     /// This broker is registered and unfenced.
@@ -81,6 +85,8 @@ pub(crate) struct Cluster {
     raft: Raft,
     controller: Controller,
     registration: Registration,
+    /// What a leader that is alone writes first in a new cluster; others agree on their founding first.
+    first_records: Vec<Record>,
     waiting: BTreeMap<Ticket, ReplyTo>,
     next_ticket: u64,
     events: VecDeque<ClusterEvent>,
@@ -112,6 +118,11 @@ impl Cluster {
             raft,
             controller,
             registration,
+            first_records: if config.broker.is_alone() {
+                first_records(config)
+            } else {
+                Vec::new()
+            },
             waiting: BTreeMap::new(),
             next_ticket: 0,
             events: VecDeque::new(),
@@ -140,6 +151,16 @@ impl Cluster {
             planted: self.planted,
         };
         self.raft.on_completion(&mut context, completion);
+    }
+
+    /// Takes note that the identity asked for with [`ClusterEvent::Founding`] is durable.
+    pub(crate) fn identity_written(&mut self, now: Now, storage: &mut StorageQueue) {
+        let mut context = RaftContext {
+            now,
+            storage,
+            planted: self.planted,
+        };
+        self.raft.identity_written(&mut context);
     }
 
     pub(crate) fn on_timeout(&mut self, now: Now, storage: &mut StorageQueue) {
@@ -271,10 +292,15 @@ impl Cluster {
             } => {
                 self.on_committed(base_offset, &records)?;
             }
+            RaftEvent::Founding => self.events.push_back(ClusterEvent::Founding),
             RaftEvent::BecameLeader { epoch } => {
                 let log_end = self.raft.probe().log_end;
                 self.controller.skip_to(self.raft.high_watermark());
                 self.controller.become_leader(now.instant, epoch, log_end);
+                let first_records = std::mem::take(&mut self.first_records);
+                if self.image().cluster_id().is_none() && !first_records.is_empty() {
+                    self.controller.append_own(first_records);
+                }
                 self.register(now);
             }
             RaftEvent::SnapshotNeeded { at } => {
@@ -365,6 +391,7 @@ impl Cluster {
                     .registration
                     .on_heartbeat(ticket, response.error_code, response.is_fenced)
                 {
+                    self.refresh_settings();
                     self.events.push_back(ClusterEvent::Registered);
                 }
                 Ok(())
@@ -511,7 +538,10 @@ fn raft_config(config: &ClusterConfig<'_>, settings: &BrokerSettings) -> RaftCon
     let mut raft = RaftConfig::new(cluster_id, check_cluster, voters);
     raft.seed = config.seed;
     raft.recovery_point = config.recovery_point;
-    raft.bootstrap_records = first_records(config);
+    raft.is_new_identity = config.is_new;
+    if !config.broker.is_alone() {
+        raft.bootstrap_records = encode(&first_records(config)).unwrap_or_default();
+    }
     let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);
     raft.max_record_bytes_between_snapshots =
         unsigned(settings.metadata_log_max_record_bytes_between_snapshots);
@@ -519,7 +549,7 @@ fn raft_config(config: &ClusterConfig<'_>, settings: &BrokerSettings) -> RaftCon
     raft
 }
 
-fn first_records(config: &ClusterConfig<'_>) -> Vec<Bytes> {
+fn first_records(config: &ClusterConfig<'_>) -> Vec<Record> {
     let image = MetadataImage::new();
     let Some(cluster_id) = Uuid::from_base64(&config.meta.cluster_id) else {
         return Vec::new();
@@ -534,7 +564,7 @@ fn first_records(config: &ClusterConfig<'_>) -> Vec<Bytes> {
         voters: vec![voter],
         layers: image.layers(config.fixed, config.broker.node_id),
     };
-    encode(&bootstrap_records(&image, &context)).unwrap_or_default()
+    bootstrap_records(&image, &context)
 }
 
 /// Refuses the metadata log of another cluster.

@@ -66,7 +66,7 @@ impl Checkpoints {
         }
         let path = self.root.join(kind.file_name());
         let file = match kind {
-            // Nothing else is in the directory before it is durable, so a torn one is known for what it is.
+            // Nothing in the directory rests on it before it is durable, so a torn one is known for what it is.
             CheckpointKind::MetaProperties => {
                 AtomicFile::start_first(storage, self.owner, path, content)
             }

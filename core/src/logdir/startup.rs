@@ -17,6 +17,9 @@ const SMALL_FILE_BYTES_MAX: u32 = 32 * 1024 * 1024;
 /// Where `meta.properties` may have been prepared.
 const META_PROPERTIES_NEW: &str = "meta.properties.tmp";
 
+/// The folder of the metadata log.
+const METADATA_LOG: &str = "__cluster_metadata-0";
+
 /// What some file systems have at their top.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -91,6 +94,8 @@ pub struct Startup {
     owner: Owner,
     root: FilePath,
     planted: PlantedSet,
+    /// Whether this node is its own whole quorum, and so may have begun its metadata log beside its identity.
+    is_alone: bool,
     step: Step,
     found: Found,
 }
@@ -102,12 +107,14 @@ impl Startup {
         owner: Owner,
         root: FilePath,
         planted: PlantedSet,
+        is_alone: bool,
     ) -> Self {
         let list = storage.submit(owner, FileOp::List { dir: root.clone() });
         Self {
             owner,
             root,
             planted,
+            is_alone,
             step: Step::Listing(list),
             found: Found::default(),
         }
@@ -231,7 +238,8 @@ impl Startup {
         ] = std::mem::take(contents);
         self.found.meta = match meta.as_deref().map(MetaProperties::parse) {
             Some(Ok(meta)) => Some(meta),
-            // The first start ended while it wrote the file: nothing was built on it.
+            // The first start ended while it wrote the file: nothing was built on it but, perhaps, a metadata log that was not
+            // founded either, which its own start sees to.
             Some(Err(_)) if self.holds_nothing_else() => None,
             Some(Err(error)) => return Err(error.into()),
             None => None,
@@ -254,13 +262,14 @@ impl Startup {
         Ok(None)
     }
 
-    /// Returns whether the directory holds nothing that this node, or an earlier one, has put there after `meta.properties`.
+    /// Returns whether the directory holds nothing that this node, or an earlier one, has put there after `meta.properties`, or
+    /// beside it.
     fn holds_nothing_else(&self) -> bool {
         let is_nothing = |name: &str| {
             matches!(
                 name,
                 files::META_PROPERTIES | META_PROPERTIES_NEW | LOST_AND_FOUND
-            )
+            ) || (self.is_alone && name == METADATA_LOG)
         };
         self.found
             .entries

@@ -50,14 +50,14 @@ impl Ballot {
         self.durable.epoch == self.latest.epoch && self.durable.voted == Some(local)
     }
 
-    /// Decides a state and makes it durable. The epoch never falls, a vote is never changed within its epoch, and an epoch
-    /// has one leader.
+    /// Decides a state and makes it durable, in one step where the folder `is_new`: a crash may then leave a torn file. The
+    /// epoch never falls, a vote is never changed within its epoch, and an epoch has one leader.
     pub(super) fn decide(
         &mut self,
         storage: &mut StorageQueue,
         owner: Owner,
         path: FilePath,
-        next: ElectionState,
+        (next, is_new): (ElectionState, bool),
     ) {
         let last = &self.latest;
         let is_kept = last.voted.is_none_or(|voted| next.voted == Some(voted))
@@ -69,14 +69,18 @@ impl Ballot {
         self.latest = next;
         // A state that is overtaken before it was saved need not be.
         if self.saving.is_none() {
-            self.save(storage, owner, path);
+            self.save(storage, owner, path, is_new);
         }
     }
 
-    fn save(&mut self, storage: &mut StorageQueue, owner: Owner, path: FilePath) {
+    fn save(&mut self, storage: &mut StorageQueue, owner: Owner, path: FilePath, is_new: bool) {
         if !self.is_durable() {
             let content = Bytes::from(self.latest.encode());
-            let file = AtomicFile::start(storage, owner, path, content);
+            let file = if is_new {
+                AtomicFile::start_first(storage, owner, path, content)
+            } else {
+                AtomicFile::start(storage, owner, path, content)
+            };
             self.saving = Some((self.latest, file));
         }
     }
@@ -103,7 +107,7 @@ impl Ballot {
         }
         self.durable = *next;
         self.saving = None;
-        self.save(storage, owner, path);
+        self.save(storage, owner, path, false);
         Ok(true)
     }
 }

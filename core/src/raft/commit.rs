@@ -64,11 +64,16 @@ impl Raft {
             .map_err(|error| Refusal::Append { error })?;
         let offsets = (entry.base_offset, entry.next_offset - 1);
         self.uncommitted.push_back(entry);
+        // Entries appended in one turn share one sync: the first to be written would otherwise take it for itself.
+        self.log.flush_together();
         Ok(offsets)
     }
 
     /// Counts this replica's own copy. Only what is synced counts: a copy in memory is gone with the power.
     pub(super) fn count_own_copy(&mut self, cx: &mut RaftContext<'_>) {
+        if self.founding.is_some() {
+            return;
+        }
         let durable_end = if cx.planted.has(Planted::B33) {
             self.log.written_end()
         } else {
@@ -103,12 +108,17 @@ impl Raft {
         }
         let has_begun = matches!(&self.role, Role::Leader(leader) if leader.has_begun);
         if has_begun && self.high_watermark >= self.announce_from && self.announced.is_none() {
-            self.announced = Some(self.epoch);
-            self.events
-                .push_back(RaftEvent::BecameLeader { epoch: self.epoch });
+            self.announce();
         }
         self.maybe_ask_for_snapshot(cx);
         self.wake_parked(cx);
+    }
+
+    /// Tells the host that it leads.
+    pub(super) fn announce(&mut self) {
+        self.announced = Some(self.epoch);
+        self.events
+            .push_back(RaftEvent::BecameLeader { epoch: self.epoch });
     }
 
     fn commit(&mut self, entry: Entry) {

@@ -21,7 +21,8 @@ pub struct RaftContext<'a> {
     pub planted: PlantedSet,
 }
 
-/// Who this replica is. All of it must be durable (`meta.properties`) before the replica starts: a vote is bound to it.
+/// Who this replica is. All of it must be durable (`meta.properties`) before the replica starts: a vote is bound to it. A
+/// voter that is alone may start with an identity that is [new](RaftConfig::is_new_identity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalReplica {
     /// The node and its metadata directory.
@@ -51,8 +52,12 @@ pub struct RaftConfig {
     pub check_record: RecordCheck,
     /// `controller.quorum.voters`: who votes until the log says it.
     pub voters: VoterSet,
-    /// The first metadata records of a new cluster, committed by its first leader.
+    /// The first metadata records of a new cluster, committed by its first leader. Without any, the host that founds a cluster
+    /// alone leads at once and appends them itself.
     pub bootstrap_records: Vec<Bytes>,
+    /// The replica's identity was drawn in this start and is written nowhere yet: a voter that is alone asks for that with
+    /// [`RaftEvent::Founding`](super::RaftEvent::Founding), and refuses a folder that is another's.
+    pub is_new_identity: bool,
     /// The synced mark of the metadata log in `recovery-point-offset-checkpoint`, 0 when it has none: damage below it is
     /// never taken for a torn tail.
     pub recovery_point: i64,
@@ -93,6 +98,7 @@ impl RaftConfig {
             check_record,
             voters,
             bootstrap_records: Vec::new(),
+            is_new_identity: false,
             recovery_point: 0,
             clean: false,
             segment_bytes: 1024 * 1024 * 1024,

@@ -118,6 +118,7 @@ impl Raft {
     pub(super) fn may_campaign(&self, cx: &RaftContext<'_>) -> bool {
         let is_rooted = self.root_sync.is_none();
         cx.planted.has(Planted::B34)
+            || self.founding.is_some()
             || (self.ballot.has_own_vote(self.local.key) && (is_rooted || self.is_only_voter()))
     }
 
@@ -151,6 +152,7 @@ impl Raft {
         if is_durable {
             self.count_own_vote(cx)?;
             self.release_votes();
+            self.maybe_found(cx);
         }
         Ok(())
     }
@@ -162,7 +164,8 @@ impl Raft {
             return Ok(());
         };
         let is_elected = votes.are_enough_of(&self.voters);
-        if !is_elected || !self.log.is_appendable() || self.root_sync.is_some() {
+        let is_rooted = self.root_sync.is_none() || self.founding.is_some();
+        if !is_elected || !self.log.is_appendable() || !is_rooted {
             return Ok(());
         }
         let mut leader = Leader::new(self.log.end(), cx.now.instant);
@@ -228,7 +231,10 @@ impl Raft {
             self.append_content(cx, Content::Data(records))?;
         }
         self.announce_from = self.log.end();
-        self.log.flush_together();
+        if self.founding.is_some() && !self.has_data {
+            // Nothing was committed before that the host would have to know: what it writes first shares the founding's sync.
+            self.announce();
+        }
         self.wake_parked(cx);
         Ok(())
     }

@@ -28,6 +28,9 @@ pub enum RaftEvent {
         /// The metadata records of one append.
         records: Vec<Bytes>,
     },
+    /// The folder is empty and this replica founds its cluster alone: write its new identity and say with
+    /// [`Raft::identity_written`](super::Raft::identity_written) when that is durable. Nothing counts before.
+    Founding,
     /// This replica leads, and every record committed before has been said: it may decide and append.
     BecameLeader {
         /// Its epoch.

@@ -212,6 +212,17 @@ impl MetadataLog {
             .map(|_| ())
     }
 
+    /// Keeps the synced mark from being written until [`MetadataLog::release_mark`].
+    pub(super) const fn hold_mark(&mut self) {
+        self.mark.hold();
+    }
+
+    /// Lets the synced mark follow the log.
+    pub(super) fn release_mark(&mut self, cx: &mut RaftContext<'_>) {
+        self.mark.release();
+        self.advance_mark(cx);
+    }
+
     /// Starts to lower the synced mark; [`Progress::Lowered`] follows.
     pub(super) fn lower_mark(&mut self, cx: &mut RaftContext<'_>, to: Offset) {
         self.mark.lower(cx.storage, to);
@@ -318,7 +329,9 @@ impl MetadataLog {
 
     /// Submits a sync of everything written, unless one is under way.
     pub(super) fn flush(&mut self, cx: &mut RaftContext<'_>) {
-        if self.flush.is_some() || self.log.written_end() < self.flush_from {
+        // A truncation may have taken away what was to be waited for.
+        let flush_from = self.flush_from.min(self.log.end());
+        if self.flush.is_some() || self.log.written_end() < flush_from {
             return;
         }
         let mut set = FlushSet::default();

@@ -31,7 +31,8 @@
 //! # The rules it keeps
 //!
 //! 1. Epoch, vote and voted directory are one record, replaced atomically, durable before anything rests on them.
-//! 2. Entries of an epoch are written only after the vote that made it is durable; an epoch is never led twice.
+//! 2. Entries of an epoch are written only after the vote that made it is durable, except where a cluster is founded by one voter:
+//!    there they count only then. An epoch is never led twice where anybody may have heard of it.
 //! 3. The high watermark moves only to an entry of the present epoch that a majority of the voter set holds *synced*; the
 //!    leader's own copy counts by its synced offset, and only if the leader is a voter.
 //! 4. A snapshot is durable before the log start moves to it, and the log start moves to nothing else.
@@ -44,7 +45,7 @@
 //!    an empty log is a loss: a replica that the log names, and that does not remember having founded it, neither votes nor
 //!    follows.
 //!
-//! # From an empty folder to committed records: three syncs in a row
+//! # From an empty folder to committed records: three syncs in a row, or one
 //!
 //! ```text
 //! list ─ create folder ─┬─ write quorum-state.tmp ─ SYNC 1 ─ rename ─ SYNC 2 (folder) ─┬─ LeaderChange, voters and
@@ -52,7 +53,10 @@
 //!                       └─ sync the parent folder ─────────────────────────────────────┘  SYNC 3 ─ committed, leader
 //! ```
 //!
-//! A restart takes the same three after reading. The log's recovery adds one of its own where it keeps batches that lie past
+//! A voter that is alone founds its cluster with one: vote, entries, folder and identity are written beside each other, and nothing
+//! counts before all of them are durable. See `founding.rs` for what a crash in between may leave.
+//!
+//! A restart takes the three after reading. The log's recovery adds one of its own where it keeps batches that lie past
 //! the synced mark of the checkpoint.
 //!
 //! # What the host must guarantee
@@ -83,6 +87,7 @@ mod encoding;
 mod entry;
 mod event;
 mod follow;
+mod founding;
 mod install;
 mod leader;
 mod log;
@@ -112,6 +117,7 @@ use ballot::Ballot;
 use calls::Calls;
 use entry::Entry;
 use follow::Following;
+use founding::Founding;
 use install::Installing;
 use log::{MetadataLog, Progress};
 use refusal::{Position, Refusal};
@@ -149,6 +155,8 @@ pub struct Raft {
     is_log_closed: bool,
     /// The sync of the folder's own entry, while it is under way.
     root_sync: Option<OpId>,
+    /// What a founding waits for besides that and the vote.
+    founding: Option<Founding>,
     ballot: Ballot,
     epoch: Epoch,
     role: Role,
@@ -228,6 +236,7 @@ impl Raft {
             close_by: None,
             is_log_closed: false,
             root_sync: None,
+            founding: None,
             ballot: Ballot::default(),
             epoch: Epoch(0),
             role: Role::Unattached { leader: None },
@@ -373,7 +382,9 @@ impl Raft {
             completion.result.map_err(|fault| self.fault(fault))?;
             self.root_sync = None;
             self.release_votes();
-            return self.count_own_vote(cx);
+            self.count_own_vote(cx)?;
+            self.maybe_found(cx);
+            return Ok(());
         }
         if self.ballot.awaits(completion.id) {
             return self.on_ballot(cx, completion);

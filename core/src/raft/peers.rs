@@ -27,7 +27,8 @@ impl Raft {
             .cluster_id()
             .zip(self.cluster_id.as_deref())
             .is_some_and(|(theirs, own)| theirs != own);
-        let error = if !matches!(self.phase, Phase::Running) || self.is_closing {
+        let is_up = matches!(self.phase, Phase::Running) && self.founding.is_none();
+        let error = if !is_up || self.is_closing {
             Some(ErrorCode::BrokerNotAvailable)
         } else if is_stranger {
             Some(ErrorCode::InconsistentClusterId)

@@ -39,6 +39,12 @@ pub(super) enum Refusal {
     },
 
     #[error(
+        "{folder} was in use, but meta.properties beside it is missing or damaged; it holds this node's identity, restore it from \
+         a backup"
+    )]
+    IdentityLost { folder: FilePath },
+
+    #[error(
         "node {node} is a voter with directory id {recorded} but its directory has id {own}: this is another disk; \
          put the old one back"
     )]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! list ─┬─ no folder ─── create it ── open the log ∥ election
+//!       ├─ left by a founding that did not end ─── remove it, and as above
 //!       └─ read quorum-state and synced-mark ── open the log ── latest valid snapshot ── replay ── checks ── election
 //! ```
 //!
@@ -36,8 +37,10 @@ pub(super) struct Loading {
     /// Leftovers whose names must be free before they are used again.
     removing: Vec<OpId>,
     state: Option<ElectionState>,
+    /// What is wrong with `quorum-state`.
+    state_fault: Option<StateFault>,
     /// The synced mark on disk, where there is one.
-    mark: Option<Offset>,
+    pub(super) mark: Option<Offset>,
     /// Whether the folder holds a segment.
     has_segments: bool,
     /// Snapshots not tried yet, the latest last.
@@ -53,6 +56,9 @@ pub(super) struct Loading {
 #[derive(Debug)]
 pub(super) enum Step {
     Listing(OpId),
+    /// Removes what a founding left that did not end.
+    Discarding(OpId),
+    SyncingDiscarded(OpId),
     Creating(OpId),
     /// Reads `quorum-state` and the synced mark.
     Reading {
@@ -74,6 +80,7 @@ impl Loading {
             step: Step::Listing(list),
             removing: Vec::new(),
             state: None,
+            state_fault: None,
             mark: None,
             has_segments: false,
             untried: Vec::new(),
@@ -108,13 +115,24 @@ impl Raft {
             loading.removing.swap_remove(at);
             match completion.result {
                 Err(fault) if fault.kind != FaultKind::NotFound => return Err(self.fault(fault)),
-                Ok(_) | Err(_) => self.maybe_finish_loading(cx)?,
+                Ok(_) | Err(_) => {
+                    self.maybe_open_log(cx)?;
+                    self.maybe_finish_loading(cx)?;
+                }
             }
             return Ok(None);
         }
         match &mut loading.step {
             Step::Listing(op) if *op == completion.id => self.on_listing(cx, completion.result)?,
             Step::Creating(op) if *op == completion.id => self.on_created(cx, completion.result)?,
+            Step::Discarding(op) if *op == completion.id => {
+                completion.result.map_err(|fault| self.fault(fault))?;
+                self.sync_discarded(cx);
+            }
+            Step::SyncingDiscarded(op) if *op == completion.id => {
+                completion.result.map_err(|fault| self.fault(fault))?;
+                self.create(cx);
+            }
             Step::Reading {
                 state: Some(read), ..
             } if read.awaits(completion.id) => {
@@ -133,6 +151,8 @@ impl Raft {
                 self.on_snapshot_read(cx, (id, len), progress)?;
             }
             Step::Listing(_)
+            | Step::Discarding(_)
+            | Step::SyncingDiscarded(_)
             | Step::Creating(_)
             | Step::Reading { .. }
             | Step::Opening
@@ -153,18 +173,11 @@ impl Raft {
             Ok(OpResult::Listing(entries)) => entries,
             Ok(_) => Vec::new(),
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                let dir = self.folder.clone();
-                let create = cx
-                    .storage
-                    .submit(self.local.owner, FileOp::CreateDir { dir });
-                if let Phase::Loading(loading) = &mut self.phase {
-                    loading.step = Step::Creating(create);
-                }
+                self.create(cx);
                 return Ok(());
             }
             Err(fault) => return Err(self.fault(fault)),
         };
-        self.sync_root(cx);
         let owner = self.local.owner;
         let removing = entries
             .iter()
@@ -189,37 +202,53 @@ impl Raft {
             loading.has_segments = entries.iter().any(|entry| entry.name.ends_with(SEGMENT));
             loading.step = Step::Reading { state, mark };
         }
-        self.maybe_open_log(cx);
-        Ok(())
+        self.maybe_open_log(cx)
     }
 
     /// Opens the log once the small files are read.
-    fn maybe_open_log(&mut self, cx: &mut RaftContext<'_>) {
+    fn maybe_open_log(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
+        let is_unfounded = self.is_unfounded();
         let Phase::Loading(loading) = &mut self.phase else {
-            return;
+            return Ok(());
         };
         let Step::Reading {
             state: None,
             mark: None,
         } = loading.step
         else {
-            return;
+            return Ok(());
         };
+        let is_whole = loading.state.is_some() || !loading.has_segments;
+        if self.config.is_new_identity && !is_unfounded {
+            return Err(self.identity_lost());
+        }
+        let is_left = self.config.is_new_identity || loading.state_fault.is_some() || !is_whole;
+        if is_unfounded && is_left {
+            if loading.removing.is_empty() {
+                self.discard(cx);
+            }
+            return Ok(());
+        }
+        if let Some(fault) = loading.state_fault {
+            let path = self.state_path();
+            return Err(Refusal::State { path, fault });
+        }
         loading.step = Step::Opening;
+        let (mark, has_segments) = (loading.mark, loading.has_segments);
+        let snapshot = loading.untried.last().map(|(id, _)| id.end_offset);
+        self.sync_root(cx);
         // A truncation lowers the mark on disk and not the broker's checkpoint, which is written now and then, and at a clean
         // stop. The end of a snapshot is synced too, but the log's epoch table and indexes need not reach as far.
-        let synced = match loading.mark {
+        let synced = match mark {
             Some(mark) if !self.config.clean => mark,
             mark => mark.unwrap_or(0).max(self.config.recovery_point),
         };
         // A log that a snapshot has taken the place of begins where the snapshot ends, and has no file before its first entry.
-        let start = match loading.untried.last() {
-            Some((id, _)) if !loading.has_segments => id.end_offset,
-            Some(_) | None => 0,
-        };
+        let start = snapshot.filter(|_| !has_segments).unwrap_or(0);
         let owner = self.local.owner;
         self.log = MetadataLog::new(&self.config, self.folder.clone(), owner, (start, synced));
         self.log.open(cx);
+        Ok(())
     }
 
     /// There was no folder, so there is neither a vote nor a record: the log opens while the election goes on.
@@ -230,6 +259,7 @@ impl Raft {
     ) -> Result<(), Refusal> {
         result.map_err(|fault| self.fault(fault))?;
         self.sync_root(cx);
+        self.begin_founding();
         self.log.open(cx);
         self.begin(cx, ElectionState::default())
     }
@@ -249,27 +279,21 @@ impl Raft {
         progress: Result<ReadProgress, StorageFault>,
     ) -> Result<(), Refusal> {
         let path = self.state_path();
-        let damaged = |fault| Refusal::State {
-            path: path.clone(),
-            fault,
-        };
         let state = match progress {
             Ok(ReadProgress::Pending) => return Ok(()),
-            Ok(ReadProgress::Missing) => None,
-            Ok(ReadProgress::TooLarge) => return Err(damaged(StateFault::TooLarge)),
-            Ok(ReadProgress::Content(content)) => {
-                Some(ElectionState::decode(&content).map_err(damaged)?)
-            }
+            Ok(ReadProgress::Missing) => Ok(None),
+            Ok(ReadProgress::TooLarge) => Err(StateFault::TooLarge),
+            Ok(ReadProgress::Content(content)) => ElectionState::decode(&content).map(Some),
             Err(fault) => return Err(Refusal::Storage { path, fault }),
         };
         if let Phase::Loading(loading) = &mut self.phase {
-            loading.state = state;
+            loading.state_fault = state.err();
+            loading.state = state.unwrap_or_default();
             if let Step::Reading { state, .. } = &mut loading.step {
                 *state = None;
             }
         }
-        self.maybe_open_log(cx);
-        Ok(())
+        self.maybe_open_log(cx)
     }
 
     fn on_mark_read(
@@ -293,8 +317,7 @@ impl Raft {
                 *mark = None;
             }
         }
-        self.maybe_open_log(cx);
-        Ok(())
+        self.maybe_open_log(cx)
     }
 
     /// Goes on once the log is open.

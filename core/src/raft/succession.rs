@@ -193,7 +193,11 @@ impl Raft {
     /// Says that everything is done that a close waits for.
     pub(super) fn maybe_closed(&mut self) {
         let is_over = self.close_by.is_some_and(|by| self.woken_at >= by);
-        if self.is_log_closed && self.close_by.is_some() && (self.is_end_told() || is_over) {
+        if self.is_log_closed
+            && self.founding.is_none()
+            && self.close_by.is_some()
+            && (self.is_end_told() || is_over)
+        {
             self.close_by = None;
             self.events.push_back(RaftEvent::Closed);
         }

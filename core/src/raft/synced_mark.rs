@@ -124,7 +124,12 @@ impl SyncedMark {
         self.lowering = Some(Lowering::Writing(writes.to_vec()));
     }
 
-    /// Lets the mark follow the log again, which is truncated.
+    /// Keeps the mark from being written until [`SyncedMark::release`].
+    pub(super) const fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Lets the mark follow the log again.
     pub(super) const fn release(&mut self) {
         self.is_held = false;
     }

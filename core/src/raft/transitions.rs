@@ -102,8 +102,9 @@ impl Raft {
     /// Decides the state of an epoch, which then is the present one.
     pub(super) fn decide(&mut self, cx: &mut RaftContext<'_>, state: ElectionState) {
         let path = self.state_path();
+        let decided = (state, self.founding.is_some());
         self.ballot
-            .decide(cx.storage, self.local.owner, path, state);
+            .decide(cx.storage, self.local.owner, path, decided);
         self.epoch = state.epoch;
     }
 

@@ -550,7 +550,12 @@ impl Log {
         let before = self.epochs.clone();
         self.epochs.truncate_from_end(self.end);
         self.epochs.truncate_from_start(self.start);
-        if before != self.epochs || recovery.epoch_table.as_ref() != Some(&self.epochs) {
+        // A log without records needs no table yet; its first epoch writes one.
+        let is_known = match &recovery.epoch_table {
+            Some(table) => *table == self.epochs,
+            None => self.epochs.entries().is_empty() && self.end == self.start,
+        };
+        if before != self.epochs || !is_known {
             self.write_epochs(cx);
         }
         for at in recovery.first..self.segments.len() {

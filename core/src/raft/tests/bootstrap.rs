@@ -4,7 +4,11 @@ use bytes::Bytes;
 
 use crate::{
     ids::{Epoch, NodeId, Uuid},
-    raft::{AppendError, RaftEvent, Voter, VoterSet},
+    protocol::ErrorCode,
+    raft::{
+        AppendError, LogPosition, PeerRequest, RaftConfig, RaftEvent, ReplicaKey, VoteRequest,
+        Voter, VoterSet,
+    },
 };
 
 use super::host::{CLUSTER, FOLDER, NODE, World, config};
@@ -17,11 +21,11 @@ fn texts(state: &[Bytes]) -> Vec<String> {
 }
 
 #[test]
-fn empty_folder_becomes_a_leader_with_its_first_records_in_three_syncs() {
+fn empty_folder_becomes_a_leader_with_its_first_records_in_one_sync() {
     for seed in 0..20 {
         let mut world = World::new(seed);
         let host = world.start_well(config());
-        assert_eq!(host.leader_depth, 3, "syncs in a row");
+        assert_eq!(host.leader_depth, 1, "syncs in a row");
         assert_eq!(
             texts(&host.state),
             [format!("cluster={CLUSTER}"), "feature".into()]
@@ -58,7 +62,8 @@ fn restart_leads_a_new_epoch_with_all_that_was_committed() {
         let offsets = host.append(&mut world, &[&record, "x"]).expect("a leader");
         host.settle(&mut world);
         assert_eq!(host.raft.high_watermark(), offsets.1 + 1);
-        assert_eq!(host.leader_depth, 3, "syncs in a row");
+        let depth = if restart == 1 { 1 } else { 3 };
+        assert_eq!(host.leader_depth, depth, "syncs in a row");
         host.end(&mut world);
     }
     world.disk.remove(&format!("{FOLDER}/synced-mark"));
@@ -242,4 +247,99 @@ fn close_makes_everything_durable_and_takes_nothing_more() {
     clean.clean = true;
     clean.recovery_point = point;
     world.start_well(clean);
+}
+
+/// Ends a founding with the operations done so far, of which everything reached the disk.
+fn unfinished(world: &mut World, ops: usize) {
+    let mut host = world.start(config());
+    while host.performed < ops && host.step(world) {}
+    host.end(world);
+    world.disk.kill();
+}
+
+#[test]
+fn founding_that_did_not_end_is_repeated_whatever_is_left_of_the_vote() {
+    for left in ["", "{\"leaderId\":-1,", "\0\0\0\0"] {
+        let mut world = World::new(5);
+        unfinished(&mut world, 3);
+        world
+            .disk
+            .put(&format!("{FOLDER}/quorum-state"), left.as_bytes());
+        let host = world.start_well(config());
+        assert_eq!(host.state.len(), 2);
+    }
+}
+
+#[test]
+fn torn_vote_beside_a_log_that_was_synced_is_refused() {
+    let mut world = World::new(6);
+    let host = world.start_well(config());
+    host.end(&mut world);
+    world.disk.put(&format!("{FOLDER}/quorum-state"), b"");
+    let refusal = world.start_refused(config());
+    assert!(refusal.contains("is damaged"), "{refusal}");
+}
+
+/// Settings of a voter whose identity was drawn just now.
+fn stranger() -> RaftConfig {
+    RaftConfig {
+        is_new_identity: true,
+        ..config()
+    }
+}
+
+#[test]
+fn new_identity_takes_over_only_what_a_founding_left_that_did_not_end() {
+    for ops in 1..20 {
+        let mut world = World::new(7);
+        unfinished(&mut world, ops);
+        let has_mark = world
+            .disk
+            .durable_content(&format!("{FOLDER}/synced-mark"))
+            .is_some_and(|content| !content.is_empty());
+        assert!(!has_mark, "after {ops} operations");
+        world.directory = Uuid([8; 16]);
+        let mut host = world.start(stranger());
+        host.settle(&mut world);
+        assert_eq!(host.fatal, None, "after {ops} operations");
+        assert!(host.events.contains(&RaftEvent::Founding));
+        assert_eq!(host.raft.high_watermark(), 0, "the identity is not durable");
+        host.identity_written(&mut world);
+        host.settle(&mut world);
+        assert_eq!(host.raft.high_watermark(), 5);
+    }
+}
+
+#[test]
+fn folder_that_was_in_use_is_refused_to_a_new_identity() {
+    let mut world = World::new(8);
+    let mut host = world.start_well(config());
+    host.append(&mut world, &["a"]).expect("a leader");
+    host.settle(&mut world);
+    host.end(&mut world);
+    world.directory = Uuid([8; 16]);
+    let refusal = world.start_refused(stranger());
+    assert!(refusal.contains("meta.properties"), "{refusal}");
+}
+
+#[test]
+fn peers_hear_nothing_before_a_founding_has_ended() {
+    let mut world = World::new(9);
+    let mut host = world.start(stranger());
+    host.settle(&mut world);
+    let candidate = ReplicaKey {
+        id: NodeId(9),
+        directory: Uuid([9; 16]),
+    };
+    let vote = VoteRequest {
+        cluster_id: None,
+        voter: None,
+        candidate,
+        epoch: Epoch(7),
+        last: LogPosition::default(),
+        is_pre_vote: false,
+    };
+    let error = host.asked_by_a_peer(&mut world, PeerRequest::Vote(vote));
+    assert_eq!(error, ErrorCode::BrokerNotAvailable);
+    assert_eq!(host.raft.epoch(), Epoch(1));
 }

@@ -122,7 +122,11 @@ impl Disk {
                 }
                 self.change(Change::Unlink(path.relative().into()));
             }
-            FileOp::RemoveDir { .. } => panic!("nobody removes the metadata log"),
+            FileOp::RemoveDir { dir } => {
+                // Whoever finds the folder again after a power loss finds it as it was when it was last synced.
+                self.changes.remove(dir.relative());
+                self.change(Change::Unlink(dir.relative().into()));
+            }
             FileOp::Close { file } => {
                 self.open.remove(&file);
             }
@@ -318,7 +322,8 @@ fn apply(entries: &mut BTreeMap<String, Node>, change: &Change) {
             entries.insert(path.clone(), *node);
         }
         Change::Unlink(path) => {
-            entries.remove(path);
+            let inside = format!("{path}/");
+            entries.retain(|entry, _| entry != path && !entry.starts_with(&inside));
         }
         Change::Rename(from, to) => {
             if let Some(node) = entries.remove(from) {

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use crate::{
     ids::{Epoch, NodeId, Offset, Uuid},
     planted::PlantedSet,
+    protocol::ErrorCode,
     raft::{
-        AppendError, LocalReplica, Raft, RaftConfig, RaftContext, RaftEvent, ReplicaKey, Voter,
-        VoterSet, quorum_state::ElectionState,
+        AppendError, LocalReplica, PeerRequest, PeerTicket, Raft, RaftConfig, RaftContext,
+        RaftEvent, ReplicaKey, Voter, VoterSet, quorum_state::ElectionState,
     },
     storage::{
         Completion, FaultKind, FileId, FileOp, LogDirId, OpId, OpResult, Owner, StorageFault,
@@ -244,6 +245,20 @@ impl Host {
         self.settle(world);
     }
 
+    /// Tells the replica that its new identity is durable.
+    pub(super) fn identity_written(&mut self, world: &mut World) {
+        self.call(world, |raft, cx| raft.identity_written(cx));
+    }
+
+    /// Hands in a peer's request and returns the error of the reply, which must come at once.
+    pub(super) fn asked_by_a_peer(&mut self, world: &mut World, request: PeerRequest) -> ErrorCode {
+        self.call(world, |raft, cx| {
+            raft.on_peer_request(cx, request, PeerTicket(1));
+        });
+        let (_, reply) = self.raft.poll_reply().expect("a reply at once");
+        reply.error
+    }
+
     fn take(&mut self, world: &mut World) -> Option<Queued> {
         let mut free = Vec::new();
         let mut busy: Vec<&str> = Vec::new();
@@ -343,7 +358,9 @@ impl Host {
                     .write_snapshot(&mut context(world, &mut self.storage), *at, state);
             }
             RaftEvent::Fatal { message } => self.fatal = Some(message.clone()),
-            RaftEvent::LostLeadership { .. } | RaftEvent::LeaderChanged { .. } => {}
+            RaftEvent::Founding
+            | RaftEvent::LostLeadership { .. }
+            | RaftEvent::LeaderChanged { .. } => {}
             RaftEvent::Warning { message } => panic!("{message}"),
             RaftEvent::Closed | RaftEvent::Notice(_) => {}
         }
@@ -365,7 +382,9 @@ impl Host {
                 "committed beyond what is synced"
             );
         }
-        if probe.role == "Leader" {
+        if self.raft.founding.is_some() {
+            assert_eq!(probe.high_watermark, 0, "committed before it is founded");
+        } else if probe.role == "Leader" {
             let content = world
                 .disk
                 .durable_content(&format!("{FOLDER}/quorum-state"));
@@ -380,10 +399,10 @@ impl Host {
         }
     }
 
-    /// Notes at its end which epoch this incarnation led: no other may.
+    /// Notes at its end which epoch this incarnation led: no other may. Of a founding that did not end nobody has heard.
     pub(super) fn end(self, world: &mut World) {
         let probe = self.raft.probe();
-        if probe.role == "Leader" {
+        if probe.role == "Leader" && self.raft.founding.is_none() {
             assert!(probe.epoch > world.led, "one epoch was led twice");
             world.led = probe.epoch;
         }

@@ -75,7 +75,8 @@ impl Ghost {
                     format!("node {node} loads another state at {end_offset}")
                 });
             }
-            RaftEvent::BecameLeader { .. }
+            RaftEvent::Founding
+            | RaftEvent::BecameLeader { .. }
             | RaftEvent::LostLeadership { .. }
             | RaftEvent::LeaderChanged { .. }
             | RaftEvent::Warning { .. }

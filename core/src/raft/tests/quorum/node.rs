@@ -278,7 +278,8 @@ impl Live {
             }
             RaftEvent::Fatal { message } => self.fatal = Some(message.clone()),
             RaftEvent::Closed => self.is_closed = true,
-            RaftEvent::BecameLeader { .. }
+            RaftEvent::Founding
+            | RaftEvent::BecameLeader { .. }
             | RaftEvent::LostLeadership { .. }
             | RaftEvent::LeaderChanged { .. }
             | RaftEvent::Warning { .. }
