@@ -73,6 +73,48 @@ fn kill_at_every_storage_operation_of_a_roll_is_survived() {
     }
 }
 
+/// A first start that dies leaves a folder that starts: the machine dies at every storage operation of the founding of the cluster,
+/// before, within and after its effect, dies once more in the start that finds what is left of it, and then serves. Identity,
+/// vote, first entries and registration are written beside each other, so a power loss may leave any of them, each perhaps torn.
+#[test]
+fn death_at_every_storage_operation_of_a_first_start_is_survived() {
+    let kill = Fault::Crash {
+        node: 0,
+        down_ms: 1,
+    };
+    let losses = [Survival::Nothing, Survival::Scattered].map(|survival| Fault::PowerLoss {
+        node: 0,
+        down_ms: 1,
+        survival,
+    });
+    let any = |nth, moment| Trigger::Storage {
+        node: 0,
+        kind: OpKind::Any,
+        file: Glob::new("*"),
+        nth,
+        moment,
+    };
+    let mut deaths = 0;
+    for death in losses.into_iter().chain([kill]) {
+        for (nth, moment) in (1..45).flat_map(|nth| MOMENTS.map(|moment| (nth, moment))) {
+            let name = "death_at_every_storage_operation_of_a_first_start_is_survived";
+            for seed in seeds(1) {
+                let again = nth + 1 + (seed + nth) % 29;
+                let scenario = scenario(name)
+                    .fault(any(nth, moment), death.clone())
+                    .fault(any(again, Moment::After), death.clone());
+                let report = scenario.run(seed ^ nth, &today());
+                report.assert_ok();
+                let kind = death.kind();
+                assert!(report.tally.faults[kind].effective >= 1, "{report}");
+                deaths += effective(&[report], kind);
+            }
+        }
+    }
+    // An operation that the first death took with it may have been the one that the second waited for.
+    assert!(deaths > 700, "{deaths}");
+}
+
 /// The synced mark is never ahead and never taken for more than it says, whatever the file dies in the middle of: after each death at
 /// one of its operations the log opens whole, and is never reported as damaged.
 #[test]
