@@ -53,10 +53,7 @@
 //!                       └─ sync the parent folder ─────────────────────────────────────┘  SYNC 3 ─ committed, leader
 //! ```
 //!
-//! A voter that is alone founds its cluster with one: vote, entries, folder and identity are written beside each other, and nothing
-//! counts before all of them are durable. See `founding.rs` for what a crash in between may leave.
-//!
-//! A restart takes the three after reading. The log's recovery adds one of its own where it keeps batches that lie past
+//! A voter that is alone founds its cluster with one, as `founding.rs` tells. A restart takes the three after reading. The log's recovery adds one of its own where it keeps batches that lie past
 //! the synced mark of the checkpoint.
 //!
 //! # What the host must guarantee
