@@ -107,8 +107,9 @@ impl PendingCuts {
     }
 
     /// Returns when a full disk is tried again.
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.retry_at
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let wanted = |cut: &PendingCut| cut.checkpoint == Checkpoint::Wanted;
+        self.retry_at.filter(|_| self.cuts.values().any(wanted))
     }
 }
 
@@ -158,8 +159,8 @@ impl NewStarts {
     }
 
     /// Returns when a full disk is tried again.
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.retry_at
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.retry_at.filter(|_| !self.wanted.is_empty())
     }
 }
 

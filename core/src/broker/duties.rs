@@ -26,7 +26,9 @@ impl Broker {
                 }
                 PartitionDuty::LowerRecoveryPoint(to) => self.lower_marks(slot, partition, to),
                 PartitionDuty::KeepLogStart => self.new_starts.want(slot),
-                PartitionDuty::Serve => {}
+                PartitionDuty::Serve => {
+                    self.with_frontend(|frontend, services| frontend.on_grown(services, slot));
+                }
             }
         }
         busy

@@ -47,9 +47,9 @@ use self::{
 };
 use crate::{
     cluster::Cluster,
-    config::StaticConfig,
+    config::{BrokerSettings, Layers, OverrideMap, StaticConfig},
     event::Event,
-    frontend::{Budget, Frontend, Services},
+    frontend::{Budget, Frontend, Services, SessionIds},
     ids::{Offset, TopicPartition},
     logdir::{Checkpoints, Found, LogStarts, Startup, SyncedMarks},
     replication::{Context, Fetchers, IsrProposals, Partitions, ReplicationConfig, SlotId},
@@ -88,6 +88,8 @@ pub struct Broker {
     new_starts: NewStarts,
     fetchers: Fetchers,
     isr_proposals: IsrProposals,
+    /// Whether consumers are sent to replicas near them.
+    reads_near: bool,
     stale_names: StaleNames,
     watermarks_moved: bool,
 }
@@ -127,11 +129,13 @@ impl Broker {
                 (StaticConfig::default(), Some(errors.join("; ")))
             }
         };
+        let none = OverrideMap::new();
+        let settings = BrokerSettings::resolve(&Layers::new(&fixed, &none, &none));
+        let session_slots = settings.max_incremental_fetch_session_cache_slots;
         let listeners = config.listeners.clone();
         let mut broker = Self {
             fixed,
             rng: ChaCha12Rng::from_seed(identity.seed),
-            identity,
             now,
             storage,
             outputs: VecDeque::new(),
@@ -142,7 +146,12 @@ impl Broker {
             found: Found::default(),
             marks: BTreeMap::new(),
             cluster: None,
-            frontend: Frontend::new(Budget::default(), listeners),
+            frontend: Frontend::new(
+                Budget::default(),
+                listeners,
+                usize::try_from(session_slots).unwrap_or(0),
+                SessionIds::new(identity.seed),
+            ),
             partitions: Partitions::new(FLUSHER),
             log_starts: LogStarts::default(),
             housekeeping: None,
@@ -151,8 +160,10 @@ impl Broker {
             new_starts: NewStarts::default(),
             fetchers: Fetchers::new(ReplicationConfig::default()),
             isr_proposals: IsrProposals::default(),
+            reads_near: settings.reads_near_replicas,
             stale_names: StaleNames::default(),
             watermarks_moved: false,
+            identity,
             config,
         };
         if let Some(message) = refused {
@@ -194,7 +205,7 @@ impl Broker {
             self.cluster.as_ref().and_then(|cluster| cluster.deadline()),
             self.housekeeping.as_ref().map(Housekeeping::deadline),
             self.synced_marks.deadline(),
-            self.cuts.deadline(),
+            self.cuts.deadline().filter(|_| self.is_serving()),
             self.new_starts.deadline(),
             stopping,
         ];
@@ -282,6 +293,7 @@ impl Broker {
             partitions: &mut self.partitions,
             log_starts: &mut self.log_starts,
             cluster,
+            reads_near: self.reads_near,
         };
         Some(step(&mut self.frontend, &mut services))
     }
@@ -293,5 +305,7 @@ impl Broker {
 
 #[cfg(test)]
 mod listener_tests;
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;

@@ -161,7 +161,7 @@ pub(super) struct Host {
     broker: Broker,
     disk: Disk,
     now: Now,
-    sent: VecDeque<Bytes>,
+    pub(super) sent: VecDeque<Bytes>,
     pub(super) events: Vec<Event>,
     stopped: bool,
     correlation_id: i32,
@@ -225,7 +225,7 @@ impl Host {
         host
     }
 
-    fn handle(&mut self, input: Input) {
+    pub(super) fn handle(&mut self, input: Input) {
         self.broker.handle(self.now, input);
         self.drain();
     }
@@ -287,7 +287,7 @@ impl Host {
         Bytes::from(whole)
     }
 
-    fn ask<R: ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
+    pub(super) fn ask<R: ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
         self.ask_on(CLIENT, version, request)
             .expect("an answer at once")
     }
@@ -309,7 +309,7 @@ impl Host {
         Some(decode_response::<R>(version, &answer.slice(4..)).unwrap().1)
     }
 
-    fn wait(&mut self, millis: u64) {
+    pub(super) fn wait(&mut self, millis: u64) {
         self.now.instant = self.now.instant.plus_millis(millis);
         while self
             .broker
@@ -320,7 +320,7 @@ impl Host {
         }
     }
 
-    fn produce(&mut self, topic: &str, acks: i16, values: &[&str]) -> (i16, i64) {
+    pub(super) fn produce(&mut self, topic: &str, acks: i16, values: &[&str]) -> (i16, i64) {
         let answer = self.ask(9, &produce_request(topic, acks, values));
         let partition = &answer.responses[0].partition_responses[0];
         (partition.error_code, partition.base_offset)
@@ -368,7 +368,7 @@ impl Host {
             .clone()
     }
 
-    fn create(&mut self, topic: &str) {
+    pub(super) fn create(&mut self, topic: &str) {
         let wanted = CreatableTopic {
             name: KafkaString::from(topic.to_owned()),
             num_partitions: 1,
@@ -391,7 +391,7 @@ impl Host {
     }
 }
 
-fn produce_request(topic: &str, acks: i16, values: &[&str]) -> ProduceRequestData {
+pub(super) fn produce_request(topic: &str, acks: i16, values: &[&str]) -> ProduceRequestData {
     let mut batch = BatchBuilder::new(Compression::None);
     for value in values {
         let record = NewRecord {

@@ -2,6 +2,9 @@
 
 use super::{broker_keys::broker_key, kind::ConfigValue, layers::Layers};
 
+/// Kafka's name of the selector that knows racks.
+const RACK_AWARE_SELECTOR: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+
 /// Broker settings that are read often, parsed and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerSettings {
@@ -63,6 +66,8 @@ pub struct BrokerSettings {
     pub max_connections_per_ip: i32,
     /// `max.incremental.fetch.session.cache.slots`.
     pub max_incremental_fetch_session_cache_slots: i32,
+    /// `replica.selector.class`: whether consumers are sent to replicas in their own rack.
+    pub reads_near_replicas: bool,
     /// `request.timeout.ms`.
     pub request_timeout_ms: i32,
 }
@@ -130,6 +135,10 @@ impl BrokerSettings {
             max_incremental_fetch_session_cache_slots: int(
                 "max.incremental.fetch.session.cache.slots",
             ),
+            reads_near_replicas: layers
+                .broker_value("replica.selector.class")
+                .text
+                .is_some_and(|class| class == RACK_AWARE_SELECTOR),
             request_timeout_ms: int("request.timeout.ms"),
         }
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Call, Frontend, Services, TopicRef};
 use crate::{
+    ids::Epoch,
     log::{FoundOffset, LookupOutcome, LookupTarget, ReadError, ReadId},
+    planted::PlantedSet,
     protocol::{
         ErrorCode,
         messages::{
@@ -12,7 +14,7 @@ use crate::{
             ListOffsetsResponseData, ListOffsetsTopicResponse,
         },
     },
-    replication::{Partition, SlotId},
+    replication::{FetchRefusal, Partition, SlotId},
 };
 
 /// Special values of a wanted timestamp (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023).
@@ -26,6 +28,8 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 /// The leader epoch of a client that knows none; anything lower is as stale as an old epoch.
 const NO_EPOCH: i32 = -1;
 
+/// From this version a client knows OFFSET_NOT_AVAILABLE (KIP-207).
+const NOT_AVAILABLE_SINCE: i16 = 5;
 /// Versions from which a special timestamp may be asked for.
 const MAX_TIMESTAMP_SINCE: i16 = 7;
 const EARLIEST_LOCAL_SINCE: i16 = 8;
@@ -91,7 +95,14 @@ pub(super) fn execute(
             } else if !(0..=1).contains(&request.isolation_level) {
                 Err(ErrorCode::UnknownServerError)
             } else {
-                look_up(frontend, services, call, &name, wanted, place)
+                look_up(
+                    frontend,
+                    services,
+                    call,
+                    &name,
+                    (wanted, request.replica_id),
+                    place,
+                )
             };
             match found {
                 Ok(Some(found)) => fill(&mut answer, found),
@@ -133,37 +144,40 @@ fn look_up(
     services: &mut Services<'_>,
     call: Call,
     name: &TopicRef<'_>,
-    wanted: &ListOffsetsPartition,
+    (wanted, replica): (&ListOffsetsPartition, i32),
     place: impl FnOnce(SlotId) -> Lookup,
 ) -> Result<Option<FoundOffset>, ErrorCode> {
     let slot = services.slot(name, wanted.partition_index)?;
+    let planted = services.planted;
     let (partitions, mut context) = services.partitions();
     let partition = partitions
         .get(slot)
         .ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    let epoch = partition
-        .leader_epoch()
-        .ok_or_else(|| super::unavailable(partition))?;
     if wanted.current_leader_epoch < NO_EPOCH {
         return Err(ErrorCode::FencedLeaderEpoch);
     }
-    super::check_epoch(epoch, wanted.current_leader_epoch)?;
+    let known = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
+    partition.check_epoch(known, true)?;
     let Some(target) = target(wanted.timestamp, call.version)? else {
         return Ok(Some(NOTHING));
     };
     if target == LookupTarget::Latest {
-        // What consumers may read, not what the log holds.
-        let offset = partition.high_watermark();
+        // What consumers may read, not what the log holds; a follower wants to know that.
+        let offset = partition
+            .latest_offset(known, replica < 0, planted)
+            .map_err(|refusal| not_available(refusal, call.version))?;
         return Ok(Some(FoundOffset {
             offset,
             timestamp: -1,
-            epoch: Some(epoch),
+            epoch: partition.leader_epoch(),
         }));
     }
     frontend.lookups.next_lookup += 1;
     let id = ReadId(FIRST_LOOKUP + frontend.lookups.next_lookup);
     match partitions.look_up(&mut context, slot, id, target) {
-        Some(LookupOutcome::Ready(found)) => Ok(Some(visible(partitions.get(slot), found))),
+        Some(LookupOutcome::Ready(found)) => {
+            visible(partitions.get(slot), found, call.version, planted).map(Some)
+        }
         Some(LookupOutcome::Failed(error)) => Err(failed(error)),
         Some(LookupOutcome::Pending) => {
             frontend.lookups.lookups.insert(id, place(slot));
@@ -193,7 +207,13 @@ pub(super) fn on_found(
         .and_then(|topic| topic.partitions.get_mut(lookup.partition));
     if let Some(place) = place {
         match result {
-            Ok(found) => fill(place, visible(services.partitions.get(lookup.slot), found)),
+            Ok(found) => {
+                let partition = services.partitions.get(lookup.slot);
+                match visible(partition, found, pending.call.version, services.planted) {
+                    Ok(found) => fill(place, found),
+                    Err(code) => place.error_code = code.code(),
+                }
+            }
             Err(error) => place.error_code = failed(error).code(),
         }
     }
@@ -212,12 +232,35 @@ const NOTHING: FoundOffset = FoundOffset {
     epoch: None,
 };
 
-/// Hides what consumers cannot read yet.
-fn visible(partition: Option<&Partition>, found: Option<FoundOffset>) -> FoundOffset {
+/// Hides what consumers cannot read yet. A new leader whose high watermark lags says nothing about what lies past it: an earlier
+/// leader may have shown it (KIP-207).
+fn visible(
+    partition: Option<&Partition>,
+    found: Option<FoundOffset>,
+    version: i16,
+    planted: PlantedSet,
+) -> Result<FoundOffset, ErrorCode> {
     let readable = partition.map_or(0, Partition::high_watermark);
-    found
-        .filter(|found| found.offset < readable || found.timestamp < 0)
-        .unwrap_or(NOTHING)
+    let is_visible = |found: &FoundOffset| found.offset < readable || found.timestamp < 0;
+    if let Some(found) = found.filter(is_visible) {
+        return Ok(found);
+    }
+    if let Some(partition) = partition {
+        partition
+            .latest_offset(None, true, planted)
+            .map_err(|refusal| not_available(refusal, version))?;
+    }
+    Ok(NOTHING)
+}
+
+/// Older clients do not know OFFSET_NOT_AVAILABLE (as in Kafka).
+fn not_available(refusal: FetchRefusal, version: i16) -> ErrorCode {
+    match ErrorCode::from(refusal) {
+        ErrorCode::OffsetNotAvailable if version < NOT_AVAILABLE_SINCE => {
+            ErrorCode::LeaderNotAvailable
+        }
+        code => code,
+    }
 }
 
 fn fill(answer: &mut ListOffsetsPartitionResponse, found: FoundOffset) {

@@ -9,20 +9,17 @@ use bytes::Bytes;
 
 use crate::{
     broker::{self, Output},
-    cluster::Cluster,
     event::Event,
     forwarding::{self, ENVELOPE},
-    ids::{ConnectionId, Epoch, Offset, Uuid},
-    logdir::LogStarts,
-    planted::PlantedSet,
+    ids::{ConnectionId, Offset},
     protocol::{
-        DecodeLimits, ErrorCode, FaultAction, KafkaString, KafkaUuid, Listener, Request,
-        RequestBody, ResponseBody, decode_request, encode_response,
+        DecodeLimits, ErrorCode, FaultAction, Listener, Request, RequestBody, ResponseBody,
+        decode_request, encode_response,
     },
     raft::{PeerReply, PeerRequest, PeerTicket},
-    replication::{Context, Outcome, Partition, PartitionState, Partitions, SlotId},
-    storage::{Frame, StorageQueue},
-    time::{Instant, Now},
+    replication::{Outcome, Partition, PartitionState, SlotId},
+    storage::Frame,
+    time::Instant,
 };
 
 mod admin;
@@ -30,13 +27,19 @@ mod connection;
 mod delete_records;
 mod describe;
 mod fetch;
+mod leader_epoch;
 mod list_offsets;
 mod metadata;
 mod produce;
 mod quorum;
 mod reply;
+mod services;
+mod session_ids;
 
+use self::fetch::News;
 pub use connection::{Budget, Connections, RequestToken};
+pub(crate) use services::{Services, TopicRef};
+pub(crate) use session_ids::SessionIds;
 
 /// A request being executed.
 #[derive(Clone, Copy, Debug)]
@@ -46,63 +49,6 @@ pub(crate) struct Call {
     pub(crate) correlation_id: i32,
     /// The number of the envelope that a broker sent the request in.
     pub(crate) envelope: Option<i32>,
-}
-
-/// What a request may use beyond the frontend itself.
-#[derive(Debug)]
-pub(crate) struct Services<'a> {
-    pub(crate) now: Now,
-    pub(crate) planted: PlantedSet,
-    pub(crate) storage: &'a mut StorageQueue,
-    pub(crate) outputs: &'a mut VecDeque<Output>,
-    pub(crate) partitions: &'a mut Partitions,
-    pub(crate) log_starts: &'a mut LogStarts<SlotId>,
-    pub(crate) cluster: &'a mut Cluster,
-}
-
-impl Services<'_> {
-    /// Returns the partitions together with what they need.
-    pub(crate) const fn partitions(&mut self) -> (&mut Partitions, Context<'_>) {
-        let context = Context {
-            now: self.now,
-            storage: self.storage,
-            planted: self.planted,
-        };
-        (self.partitions, context)
-    }
-
-    /// Finds the partition that a request names by topic name, or by topic id in versions that use ids.
-    pub(crate) fn slot(&self, topic: &TopicRef<'_>, partition: i32) -> Result<SlotId, ErrorCode> {
-        let (name, missing) = match *topic {
-            TopicRef::Name(name) => (name, ErrorCode::UnknownTopicOrPartition),
-            TopicRef::Id(id) => {
-                let name = self
-                    .partitions
-                    .topic_name(id)
-                    .ok_or(ErrorCode::UnknownTopicId)?;
-                (name.as_str(), ErrorCode::UnknownTopicOrPartition)
-            }
-        };
-        self.partitions.slot(name, partition).ok_or(missing)
-    }
-}
-
-/// How a request names a topic.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TopicRef<'a> {
-    Name(&'a str),
-    Id(Uuid),
-}
-
-impl<'a> TopicRef<'a> {
-    /// Reads the pair of fields of which one is used, depending on the version.
-    pub(crate) fn new(name: &'a KafkaString, id: &KafkaUuid, by_id: bool) -> Self {
-        if by_id {
-            Self::Id(Uuid::from(*id))
-        } else {
-            Self::Name(name.as_str())
-        }
-    }
 }
 
 /// Requests that wait for logs to open.
@@ -125,13 +71,19 @@ pub(crate) struct Frontend {
     opening: OpeningRequests,
     produces: produce::PendingProduces,
     fetches: fetch::ParkedFetches,
+    session_ids: SessionIds,
     lookups: list_offsets::PendingLookups,
     deletes: delete_records::PendingDeletes,
     peers: quorum::PeerRequests,
 }
 
 impl Frontend {
-    pub(crate) fn new(budget: Budget, listeners: Vec<broker::Listener>) -> Self {
+    pub(crate) fn new(
+        budget: Budget,
+        listeners: Vec<broker::Listener>,
+        session_slots: usize,
+        session_ids: SessionIds,
+    ) -> Self {
         Self {
             listeners,
             connections: Connections::new(budget),
@@ -139,7 +91,8 @@ impl Frontend {
             runnable_quorum: VecDeque::new(),
             opening: OpeningRequests::default(),
             produces: produce::PendingProduces::default(),
-            fetches: fetch::ParkedFetches::default(),
+            fetches: fetch::ParkedFetches::new(session_slots),
+            session_ids,
             lookups: list_offsets::PendingLookups::default(),
             deletes: delete_records::PendingDeletes::default(),
             peers: quorum::PeerRequests::default(),
@@ -252,9 +205,12 @@ impl Frontend {
     fn execute(&mut self, services: &mut Services<'_>, call: Call, body: RequestBody) {
         match body {
             RequestBody::Produce(request) => produce::execute(self, services, call, request),
-            RequestBody::Fetch(request) => fetch::execute(self, services, call, request),
+            RequestBody::Fetch(request) => fetch::execute(self, services, call, &request),
             RequestBody::ListOffsets(request) => {
                 list_offsets::execute(self, services, call, request);
+            }
+            RequestBody::OffsetForLeaderEpoch(request) => {
+                leader_epoch::execute(self, services, call, &request);
             }
             RequestBody::DeleteRecords(request) => {
                 delete_records::execute(self, services, call, request);
@@ -288,7 +244,8 @@ impl Frontend {
             Outcome::Read(id, result) => fetch::on_read(self, services, id, result),
             Outcome::Lookup(id, result) => list_offsets::on_found(self, services, id, result),
             Outcome::Opened(slot) => self.on_opened(services, slot),
-            Outcome::Moved(slot) => fetch::on_moved(self, services, slot),
+            Outcome::Moved(slot) => fetch::on_news(self, services, slot, News::Committed),
+            Outcome::Changed(slot) => fetch::on_news(self, services, slot, News::Changed),
             // The broker itself takes these.
             Outcome::RetentionDue(..)
             | Outcome::Unlinked(_)
@@ -313,6 +270,11 @@ impl Frontend {
         fetch::release_all(self, services);
     }
 
+    /// Looks at the long polls of followers: a log has grown.
+    pub(crate) fn on_grown(&mut self, services: &mut Services<'_>, slot: SlotId) {
+        fetch::on_news(self, services, slot, News::Grown);
+    }
+
     /// Answers what waited for a log start that is durable now; `None` if it cannot be.
     pub(crate) fn on_start_moved(
         &mut self,
@@ -320,6 +282,7 @@ impl Frontend {
         slot: SlotId,
         start: Option<Offset>,
     ) {
+        fetch::on_start_moved(self, services, slot);
         delete_records::on_start_moved(self, services, slot, start);
     }
 
@@ -457,6 +420,14 @@ fn named_slots(
                 }
             }
         }
+        RequestBody::OffsetForLeaderEpoch(request) => {
+            for topic in &request.topics {
+                let name = TopicRef::Name(topic.topic.as_str());
+                for partition in &topic.partitions {
+                    visit(services, &name, partition.partition);
+                }
+            }
+        }
         RequestBody::DeleteRecords(request) => {
             for topic in &request.topics {
                 let name = TopicRef::Name(topic.name.as_str());
@@ -474,14 +445,5 @@ fn unavailable(partition: &Partition) -> ErrorCode {
     match partition.state() {
         PartitionState::Offline(_) => ErrorCode::KafkaStorageError,
         _ => ErrorCode::NotLeaderOrFollower,
-    }
-}
-
-/// Compares the leader epoch a client knows with the partition's (KIP-320); negative is unknown.
-fn check_epoch(current: Epoch, known: i32) -> Result<(), ErrorCode> {
-    match known {
-        known if known < 0 || known == current.0 => Ok(()),
-        known if known < current.0 => Err(ErrorCode::FencedLeaderEpoch),
-        _ => Err(ErrorCode::UnknownLeaderEpoch),
     }
 }

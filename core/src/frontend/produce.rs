@@ -6,8 +6,9 @@ use super::{Call, Frontend, Services, TopicRef};
 use crate::{
     batch::{BatchError, ProduceRules, validate_produce},
     protocol::{
-        ErrorCode, Few, KafkaString, ProducePartition, ProducePartitionResponse, ProduceRequest,
-        ProduceResponse, ProduceTopicResponse, RecordError,
+        ErrorCode, Few, KafkaString, LeaderIdAndEpoch, NodeEndpoint, ProducePartition,
+        ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
+        RecordError,
     },
     replication::{AckToken, Acknowledged, Acks, AppendFailure, AppendRefusal},
     time::Instant,
@@ -17,6 +18,8 @@ use crate::{
 const ZSTD_SINCE: i16 = 7;
 /// How long a request waits that gives no time: as in Kafka, it does not fail for that.
 const NO_TIMEOUT_MS: u64 = 30_000;
+/// From this version an answer says where the leader is (KIP-951).
+const LEADER_SINCE: i16 = 10;
 /// From this version topics are named by id.
 const TOPIC_ID_SINCE: i16 = 13;
 
@@ -309,7 +312,42 @@ impl Answer {
         self.places.get_mut(topic)?.get_mut(partition)
     }
 
-    fn send(self, frontend: &mut Frontend, services: &mut Services<'_>, call: Call) {
+    /// Says of partitions that are led elsewhere by whom, and where those brokers are (KIP-951).
+    fn name_leaders(
+        &mut self,
+        frontend: &Frontend,
+        services: &Services<'_>,
+        call: Call,
+    ) -> Vec<NodeEndpoint> {
+        let mut leaders = BTreeSet::new();
+        let by_id = call.version >= TOPIC_ID_SINCE;
+        for (topic, places) in self.topics.iter().zip(&mut self.places) {
+            let refused =
+                |place: &&mut Place| place.response.error_code == ErrorCode::NotLeaderOrFollower;
+            for place in places.iter_mut().filter(refused) {
+                let name = TopicRef::new(&topic.name, &topic.topic_id, by_id);
+                if let Some((leader, epoch)) = services.leader(&name, place.response.index) {
+                    place.response.current_leader = LeaderIdAndEpoch {
+                        leader_id: leader.0,
+                        leader_epoch: epoch.0,
+                    };
+                    leaders.insert(leader);
+                }
+            }
+        }
+        if leaders.is_empty() {
+            return Vec::new();
+        }
+        let listener = frontend.listener_name(call.token.connection);
+        services.endpoints(&listener, &leaders)
+    }
+
+    fn send(mut self, frontend: &mut Frontend, services: &mut Services<'_>, call: Call) {
+        let node_endpoints = if call.version >= LEADER_SINCE {
+            self.name_leaders(frontend, services, call)
+        } else {
+            Vec::new()
+        };
         let topics: Vec<_> = self
             .topics
             .into_iter()
@@ -325,6 +363,7 @@ impl Answer {
             .collect();
         let response = ProduceResponse {
             topics: topics.into(),
+            node_endpoints,
             ..ProduceResponse::default()
         };
         frontend.answer(services, call, response);

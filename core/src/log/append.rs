@@ -145,6 +145,11 @@ impl Log {
             return;
         };
         let position = segment.size;
+        if self.kept.is_wanted() {
+            let span = (facts.base, facts.next());
+            self.kept
+                .push(span, data.head.as_slice(), data.body.clone());
+        }
         let id = cx.storage.submit(
             self.owner,
             FileOp::Write {
@@ -356,6 +361,7 @@ impl Log {
         }
         self.end = failed.base;
         self.tail.truncate(failed.base);
+        self.kept.truncate(failed.base);
         self.known.retain(|(offset, ..)| *offset <= failed.base);
         self.flush.truncated();
         // The entry of the current leadership may stand at the end; what was assigned past it goes.

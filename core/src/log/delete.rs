@@ -267,6 +267,7 @@ impl Log {
         };
         self.segments.clear();
         self.tail.clear();
+        self.kept.clear();
         self.known.clear();
         let from = self.dir.clone();
         self.submit(

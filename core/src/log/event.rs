@@ -205,8 +205,18 @@ pub struct ReadRequest {
     pub min_one_batch: bool,
     /// No record at or past this offset is returned, nor any byte of its batch.
     pub limit: Offset,
+    /// Records below are never cut off again, so that a range of the file may stand for them. Whoever promises a range of
+    /// what lies past it promises bytes that a truncation may replace; so that is always answered with bytes.
+    pub settled: Offset,
     /// The caller's number.
     pub id: ReadId,
+}
+
+impl ReadRequest {
+    /// Returns below which offset a range of the file may be the answer.
+    pub(super) fn range_limit(&self) -> Offset {
+        self.limit.min(self.settled)
+    }
 }
 
 /// How a read began.

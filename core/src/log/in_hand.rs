@@ -122,7 +122,7 @@ impl Log {
             return Some(job);
         }
         let is_whole = segment.written == segment.size && to_max >= segment.written;
-        if is_whole && segment_end <= job.request.limit && segment.written > from {
+        if is_whole && segment_end <= job.request.range_limit() && segment.written > from {
             let to = segment.written;
             return self.end_stretch(cx, job, from, (to, segment_end));
         }
@@ -208,7 +208,7 @@ impl Log {
                 let facts = BatchFacts::read(&bytes)
                     .filter(|facts| facts.last == entry.offset(stretch.base))
                     .filter(|facts| facts.base > job.request.offset)
-                    .filter(|facts| facts.base <= job.request.limit);
+                    .filter(|facts| facts.base <= job.request.range_limit());
                 let Some(facts) = facts else {
                     return Some(job);
                 };

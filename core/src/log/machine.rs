@@ -22,6 +22,7 @@ use super::{
     event::{LogContext, LogEvent, ReadError},
     flush::FlushState,
     job::Job,
+    kept::Kept,
     recovery::{Recovery, Slot},
     retention::RetentionRun,
     segment::{FileKind, Segment},
@@ -108,6 +109,7 @@ pub struct Log {
     pub(super) segments: Vec<Segment>,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) tail: Tail,
+    pub(super) kept: Kept,
     pub(super) known: Vec<(Offset, Offset, u32)>,
     pub(super) epochs: EpochCache,
     pub(super) epoch_file: EpochFile,
@@ -152,6 +154,7 @@ impl Log {
             segments: Vec::new(),
             in_flight: VecDeque::new(),
             tail: Tail::default(),
+            kept: Kept::default(),
             known: Vec::new(),
             epochs: EpochCache::default(),
             epoch_file: EpochFile::default(),
@@ -227,6 +230,16 @@ impl Log {
     /// Does what has come due.
     pub fn on_timeout(&mut self, cx: &mut LogContext<'_>) {
         self.run_due_deletions(cx);
+    }
+
+    /// Begins to keep the bytes of new batches until they are settled, or stops: followers read them before.
+    pub fn keep_unsettled(&mut self, is_wanted: bool) {
+        self.kept.want(is_wanted);
+    }
+
+    /// Takes note that records below an offset are never cut off again.
+    pub fn settle_below(&mut self, offset: Offset) {
+        self.kept.settle(offset);
     }
 
     /// Swaps the settings; they hold from the next decision on.

@@ -33,6 +33,7 @@ mod index_files;
 mod index_progress;
 mod index_search;
 mod job;
+mod kept;
 mod lookup;
 mod machine;
 mod memory_index;

@@ -101,11 +101,13 @@ impl Log {
         }
         let run = self.tail.run(
             request.offset,
-            request.limit,
+            request.range_limit(),
             request.max_bytes,
             request.min_one_batch,
         );
+        let is_settled = request.limit <= request.settled;
         if let Some(run) = run
+            && (run.size > 0 || is_settled)
             && let Some(segment) = self.segment_at(run.segment)
             && let Some(file) = segment.log.id
         {
@@ -116,6 +118,9 @@ impl Log {
                 len: run.size,
             };
             return ReadOutcome::Ready(FetchSlice::ranged(run.base, run.next, range));
+        }
+        if let Some(slice) = self.kept.read(&request) {
+            return ReadOutcome::Ready(slice);
         }
         let id = self.new_job();
         self.begin_fetch(cx, id, request);
@@ -154,7 +159,7 @@ impl Log {
             Seek::At(cursor) => {
                 job.stage = Stage::Data(cursor);
                 // Where the batch of the offset begins is known only to who has read up to it.
-                let job = if cursor.is_exact {
+                let job = if cursor.is_exact && request.offset < request.range_limit() {
                     self.begin_stretch(cx, id, job, cursor.at)
                 } else {
                     Some(job)

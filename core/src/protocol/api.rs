@@ -122,6 +122,8 @@ apis! {
     DeleteTopics = 20: 1..=6, advertised from 1, flexible from 4, Both;
     /// Moves log start offsets.
     DeleteRecords = 21: 0..=2, advertised from 0, flexible from 2, Broker;
+    /// Finds where an epoch ends in the leader's log.
+    OffsetForLeaderEpoch = 23: 2..=4, advertised from 2, flexible from 4, Broker;
     /// Reads configurations.
     DescribeConfigs = 32: 1..=4, advertised from 1, flexible from 4, Both;
     /// Adds partitions to topics.
@@ -267,7 +269,7 @@ mod tests {
     fn produce_is_advertised_from_zero_and_hidden_from_the_quorum() {
         let broker: Vec<Advertised> = advertised(Listener::Broker).collect();
         assert_eq!(broker[0].versions, VersionRange { min: 0, max: 13 });
-        assert_eq!(api_versions(Listener::Broker).len(), 15);
+        assert_eq!(api_versions(Listener::Broker).len(), 16);
         let controller: Vec<i16> = advertised(Listener::Controller)
             .map(|line| line.api.key())
             .collect();

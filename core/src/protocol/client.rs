@@ -20,7 +20,8 @@ use super::{
         FindCoordinatorRequestData, FindCoordinatorResponseData,
         IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
         ListOffsetsRequestData, ListOffsetsResponseData, MetadataRequestData, MetadataResponseData,
-        ProduceRequestData, ProduceResponseData, VoteRequestData, VoteResponseData,
+        OffsetForLeaderEpochRequestData, OffsetForLeaderEpochResponseData, ProduceRequestData,
+        ProduceResponseData, VoteRequestData, VoteResponseData,
     },
     reader::Reader,
 };
@@ -85,6 +86,7 @@ client_requests! {
     CreateTopics(CreateTopicsRequestData, CreateTopicsResponseData);
     DeleteTopics(DeleteTopicsRequestData, DeleteTopicsResponseData);
     DeleteRecords(DeleteRecordsRequestData, DeleteRecordsResponseData);
+    OffsetForLeaderEpoch(OffsetForLeaderEpochRequestData, OffsetForLeaderEpochResponseData);
     DescribeConfigs(DescribeConfigsRequestData, DescribeConfigsResponseData);
     CreatePartitions(CreatePartitionsRequestData, CreatePartitionsResponseData);
     IncrementalAlterConfigs(IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData);

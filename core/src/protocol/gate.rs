@@ -12,7 +12,8 @@ use super::messages::{
     DescribeClusterResponseData, DescribeConfigsResponseData, DescribeQuorumResponseData,
     ElectLeadersResponseData, EndQuorumEpochResponseData, EnvelopeResponseData,
     FetchSnapshotResponseData, FindCoordinatorResponseData, IncrementalAlterConfigsResponseData,
-    ListOffsetsResponseData, MetadataResponseData, VoteResponseData,
+    ListOffsetsResponseData, MetadataResponseData, OffsetForLeaderEpochResponseData,
+    VoteResponseData,
 };
 
 /// A response that can be fitted to a version.
@@ -132,6 +133,7 @@ impl Gate for BrokerRegistrationResponseData {}
 impl Gate for CreateTopicsResponseData {}
 impl Gate for DeleteTopicsResponseData {}
 impl Gate for DeleteRecordsResponseData {}
+impl Gate for OffsetForLeaderEpochResponseData {}
 impl Gate for DescribeConfigsResponseData {}
 impl Gate for CreatePartitionsResponseData {}
 impl Gate for IncrementalAlterConfigsResponseData {}

@@ -74,6 +74,12 @@ pub use kacrab_protocol::generated::{
         MetadataResponseBroker, MetadataResponseData, MetadataResponsePartition,
         MetadataResponseTopic,
     },
+    offset_for_leader_epoch_request::{
+        OffsetForLeaderEpochRequestData, OffsetForLeaderPartition, OffsetForLeaderTopic,
+    },
+    offset_for_leader_epoch_response::{
+        EpochEndOffset as EpochEnd, OffsetForLeaderEpochResponseData, OffsetForLeaderTopicResult,
+    },
     produce_request::ProduceRequestData,
     produce_response::ProduceResponseData,
     vote_request::VoteRequestData,

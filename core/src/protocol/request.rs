@@ -11,7 +11,8 @@ use super::{
         DescribeClusterRequestData, DescribeConfigsRequestData, DescribeQuorumRequestData,
         ElectLeadersRequestData, EndQuorumEpochRequestData, EnvelopeRequestData,
         FetchSnapshotRequestData, FindCoordinatorRequestData, IncrementalAlterConfigsRequestData,
-        ListOffsetsRequestData, MetadataRequestData, VoteRequestData,
+        ListOffsetsRequestData, MetadataRequestData, OffsetForLeaderEpochRequestData,
+        VoteRequestData,
     },
     reader::{FieldFault, Read, Reader},
     schema::Schema,
@@ -106,6 +107,7 @@ bodies! {
     CreateTopics(CreateTopicsRequestData, CREATE_TOPICS);
     DeleteTopics(DeleteTopicsRequestData, DELETE_TOPICS);
     DeleteRecords(DeleteRecordsRequestData, DELETE_RECORDS);
+    OffsetForLeaderEpoch(OffsetForLeaderEpochRequestData, OFFSET_FOR_LEADER_EPOCH);
     DescribeConfigs(DescribeConfigsRequestData, DESCRIBE_CONFIGS);
     CreatePartitions(CreatePartitionsRequestData, CREATE_PARTITIONS);
     IncrementalAlterConfigs(IncrementalAlterConfigsRequestData, INCREMENTAL_ALTER_CONFIGS);

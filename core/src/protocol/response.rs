@@ -13,7 +13,7 @@ use super::{
         ElectLeadersResponseData, EndQuorumEpochResponseData, EnvelopeResponseData,
         FetchSnapshotResponseData, FindCoordinatorResponseData,
         IncrementalAlterConfigsResponseData, ListOffsetsResponseData, MetadataResponseData,
-        VoteResponseData,
+        OffsetForLeaderEpochResponseData, VoteResponseData,
     },
     sink::HotMessage,
 };
@@ -93,6 +93,7 @@ bodies! {
     CreateTopics(CreateTopicsResponseData);
     DeleteTopics(DeleteTopicsResponseData);
     DeleteRecords(DeleteRecordsResponseData);
+    OffsetForLeaderEpoch(OffsetForLeaderEpochResponseData);
     DescribeConfigs(DescribeConfigsResponseData);
     CreatePartitions(CreatePartitionsResponseData);
     IncrementalAlterConfigs(IncrementalAlterConfigsResponseData);

@@ -8,7 +8,8 @@ use super::{
         CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
         CreatePartitionsAssignment, CreatePartitionsTopic, DeleteRecordsPartition,
         DeleteRecordsTopic, DeleteTopicState, DescribeConfigsResource, ListOffsetsPartition,
-        ListOffsetsTopic, MetadataRequestTopic, alter_partition_request, elect_leaders_request,
+        ListOffsetsTopic, MetadataRequestTopic, OffsetForLeaderPartition, OffsetForLeaderTopic,
+        alter_partition_request, elect_leaders_request,
     },
     schema::{Field, Kind, Schema, field},
 };
@@ -47,6 +48,26 @@ pub(super) const LIST_OFFSETS: Schema = Schema {
             ],
         ),
         field("TimeoutMs", Kind::Int32).from(10),
+    ],
+};
+
+pub(super) const OFFSET_FOR_LEADER_EPOCH: Schema = Schema {
+    fields: &[
+        field("ReplicaId", Kind::Int32).from(3),
+        structs::<OffsetForLeaderTopic>(
+            "Topics",
+            &[
+                field("Topic", Kind::String),
+                structs::<OffsetForLeaderPartition>(
+                    "Partitions",
+                    &[
+                        field("Partition", Kind::Int32),
+                        field("CurrentLeaderEpoch", Kind::Int32),
+                        field("LeaderEpoch", Kind::Int32),
+                    ],
+                ),
+            ],
+        ),
     ],
 };
 

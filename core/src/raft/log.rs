@@ -287,6 +287,7 @@ impl MetadataLog {
             max_bytes,
             min_one_batch: true,
             limit: self.log.end(),
+            settled: Offset::MAX,
             id,
         };
         let outcome = self.log.read(&mut context(cx, &mut self.events), request);

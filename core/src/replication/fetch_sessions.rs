@@ -246,6 +246,17 @@ impl<K: Ord + Clone, W: Clone + PartialEq> FetchSessions<K, W> {
         }
     }
 
+    /// Notes that a partition has something new for followers: records that are not committed yet.
+    pub fn grew(&mut self, key: &K) {
+        for id in self.watchers.get(key).into_iter().flatten() {
+            if let Some(session) = self.sessions.get_mut(id)
+                && session.is_follower
+            {
+                session.set_due(key);
+            }
+        }
+    }
+
     /// Returns the sessions that read a partition.
     pub fn watchers(&self, key: &K) -> impl Iterator<Item = i32> {
         self.watchers.get(key).into_iter().flatten().copied()

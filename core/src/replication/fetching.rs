@@ -7,6 +7,7 @@ use super::{
 use crate::{
     ids::{Epoch, NodeId, Offset},
     planted::{Planted, PlantedSet},
+    protocol::ErrorCode,
 };
 
 /// Who reads.
@@ -70,6 +71,19 @@ pub enum FetchRefusal {
     /// KAFKA_STORAGE_ERROR.
     #[error("the log is offline")]
     Offline,
+}
+
+impl From<FetchRefusal> for ErrorCode {
+    fn from(refusal: FetchRefusal) -> Self {
+        match refusal {
+            FetchRefusal::NotLeader | FetchRefusal::NotOpen => Self::NotLeaderOrFollower,
+            FetchRefusal::FencedLeaderEpoch => Self::FencedLeaderEpoch,
+            FetchRefusal::UnknownLeaderEpoch => Self::UnknownLeaderEpoch,
+            FetchRefusal::OutOfRange => Self::OffsetOutOfRange,
+            FetchRefusal::NotAvailable => Self::OffsetNotAvailable,
+            FetchRefusal::Offline => Self::KafkaStorageError,
+        }
+    }
 }
 
 impl Partition {

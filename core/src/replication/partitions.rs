@@ -45,6 +45,7 @@ pub struct Effects {
     pub(super) duties: Vec<PartitionDuty>,
     pub(super) opened: bool,
     pub(super) moved: bool,
+    pub(super) changed: bool,
     pub(super) dirty: bool,
     pub(super) synced: bool,
     pub(super) gone: bool,
@@ -67,6 +68,8 @@ pub enum Outcome {
     Opened(SlotId),
     /// A high watermark moved.
     Moved(SlotId),
+    /// Somebody else leads now, or the log is gone: requests that wait for more of it are to be looked at.
+    Changed(SlotId),
     /// A log has written all that a clean stop needs.
     Closed(SlotId),
     /// Retention no longer keeps what lies below an offset.
@@ -335,6 +338,9 @@ impl Partitions {
         }
         if effects.moved {
             outcomes.push_back(Outcome::Moved(slot));
+        }
+        if effects.changed {
+            outcomes.push_back(Outcome::Changed(slot));
         }
         if let Some(start) = effects.retention {
             outcomes.push_back(Outcome::RetentionDue(slot, start));

@@ -14,7 +14,6 @@ pub(crate) const SLACK: usize = 100;
 /// that a reviewer believes.
 pub(crate) const LONG_FILES: &[(&str, usize)] = &[
     ("core/src/cluster/mod.rs", 550),
-    ("core/src/frontend/fetch.rs", 550),
     ("core/src/log/lookup.rs", 550),
     ("core/src/log/read.rs", 650),
     ("core/src/log/recovery/mod.rs", 650),

@@ -58,6 +58,7 @@ impl Admin {
             | ApiKey::ApiVersions
             | ApiKey::FindCoordinator
             | ApiKey::ElectLeaders
+            | ApiKey::OffsetForLeaderEpoch
             | ApiKey::AlterPartition
             | ApiKey::BrokerRegistration
             | ApiKey::BrokerHeartbeat

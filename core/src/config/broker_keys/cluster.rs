@@ -1,7 +1,7 @@
 //! Node identity, quorum, replication, quotas and metrics.
 
 use crate::config::{
-    check::Check::{Any, AnyList, AtLeast, ListOf, QuorumVoters},
+    check::Check::{Any, AnyList, AtLeast, ListOf, OneOf, QuorumVoters},
     key::{
         ConfigKey,
         UpdateMode::{ClusterWide, ReadOnly},
@@ -77,7 +77,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     known("replica.fetch.wait.max.ms", Int, Some("500"), Any, ReadOnly),
     key("replica.high.watermark.checkpoint.interval.ms", Long, Some("5000"), Any, ReadOnly, "How often high watermarks are written down."),
     key("replica.lag.time.max.ms", Long, Some("30000"), Any, ReadOnly, "How long a follower may lag before it leaves the in-sync set.").without_effect(),
-    known("replica.selector.class", String, None, Any, ReadOnly),
+    key("replica.selector.class", String, None, OneOf(&["org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"]), ReadOnly, "Whether consumers read from the leader, or from a replica in their own rack."),
     known("replica.socket.receive.buffer.bytes", Int, Some("65536"), Any, ReadOnly),
     known("replica.socket.timeout.ms", Int, Some("30000"), Any, ReadOnly),
     known("replication.quota.window.num", Int, Some("11"), AtLeast(1), ReadOnly),

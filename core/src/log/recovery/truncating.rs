@@ -80,6 +80,7 @@ impl Log {
             self.discard(cx, &segment);
         }
         self.tail.clear();
+        self.kept.clear();
         self.known.clear();
         self.epochs.clear();
         self.write_epochs(cx);
@@ -98,6 +99,7 @@ impl Log {
         // Operations of one file keep their order: what follows sees the writes in flight done, or failed.
         self.in_flight.clear();
         self.tail.truncate(offset);
+        self.kept.truncate(offset);
         self.known.retain(|(known, ..)| *known <= offset);
         self.fail_jobs(cx, ReadError::NotOpen);
         self.retention = None;

@@ -217,6 +217,44 @@ fn reads_from_the_tail_are_ranges_of_the_file() {
 }
 
 #[test]
+fn what_may_still_be_cut_off_is_never_promised_as_a_range() {
+    for kept in [false, true] {
+        let mut host = Host::new(small_config(), fresh());
+        host.open();
+        host.run();
+        host.log.keep_unsettled(kept);
+        for seed in 0..20 {
+            host.append(&batch(seed)).unwrap();
+        }
+        host.run();
+        for settled in 0..=40 {
+            host.log.settle_below(settled);
+            for offset in 0..40 {
+                let request = ReadRequest {
+                    settled,
+                    max_bytes: 500,
+                    ..host.request(offset)
+                };
+                let slice = host.read(request).unwrap();
+                assert!(slice.size > 0, "{settled} {offset}");
+                let is_ranged = slice.parts.iter().any(|part| matches!(part, Part::File(_)));
+                assert!(
+                    !is_ranged || slice.next_offset <= settled,
+                    "{settled} {offset}"
+                );
+                // A range ends with its segment; what is kept does not.
+                let ranged = host.request(offset);
+                let ranged = host.read(ranged).unwrap();
+                let (bytes, ranged) = (host.bytes(&slice), host.bytes(&ranged));
+                let len = bytes.len().min(ranged.len());
+                assert_eq!(bytes[..len], ranged[..len], "{settled} {offset}");
+            }
+        }
+        assert_eq!(host.reads == 0, kept, "what is kept needs no read");
+    }
+}
+
+#[test]
 fn stale_epoch_is_refused_and_new_epochs_are_recorded() {
     let (mut host, _) = filled(3);
     host.with(|log, cx| log.assign_epoch(cx, Epoch(4)));

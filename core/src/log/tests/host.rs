@@ -261,6 +261,7 @@ impl Host {
             max_bytes: 1 << 20,
             min_one_batch: true,
             limit: Offset::MAX,
+            settled: Offset::MAX,
             id: ReadId(self.next_id),
         }
     }

@@ -207,6 +207,7 @@ impl Reader {
             max_bytes: 128 << 10,
             min_one_batch: true,
             limit: Offset::MAX,
+            settled: Offset::MAX,
             id: ReadId(1),
         };
         match self.run(|log, cx| log.read(cx, request)) {

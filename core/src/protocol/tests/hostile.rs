@@ -105,6 +105,9 @@ fn two_billion_elements_in_twelve_bytes_are_refused() {
                     frame.put_slice(if version >= 7 { &[0; 8] } else { &[] });
                 }
                 ApiKey::ListOffsets => frame.put_slice(&[0; 5][..if version >= 2 { 5 } else { 4 }]),
+                ApiKey::OffsetForLeaderEpoch => {
+                    frame.put_slice(if version >= 3 { &[0; 4] } else { &[] });
+                }
                 ApiKey::ElectLeaders => {
                     frame.put_slice(if version >= 1 { &[0] } else { &[] });
                 }

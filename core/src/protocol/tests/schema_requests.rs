@@ -170,6 +170,7 @@ fn encoded(version: i16, body: &RequestBody) -> Bytes {
         RequestBody::IncrementalAlterConfigs(body) => encode_request(version, 77, "me", body),
         RequestBody::FindCoordinator(body) => encode_request(version, 77, "me", body),
         RequestBody::DescribeCluster(body) => encode_request(version, 77, "me", body),
+        RequestBody::OffsetForLeaderEpoch(body) => encode_request(version, 77, "me", body),
         RequestBody::ElectLeaders(body) => encode_request(version, 77, "me", body),
         RequestBody::AlterPartition(body) => encode_request(version, 77, "me", body),
         RequestBody::BrokerRegistration(body) => encode_request(version, 77, "me", body),
@@ -207,8 +208,8 @@ fn requests_by_the_schemas_are_what_the_wire_crate_reads_and_writes() {
     }
     assert_eq!(
         messages,
-        200 * 91,
-        "versions of the twenty-one APIs with schemas"
+        200 * 94,
+        "versions of the twenty-two APIs with schemas"
     );
 }
 

@@ -27,6 +27,9 @@ impl Partition {
             epoch: leadership.epoch(),
             start: leadership.epoch_start(),
         });
+        // Followers read what is not settled yet; without any there is no such reader.
+        self.log
+            .keep_unsettled(leadership.followers().next().is_some());
         self.role = Role::Leading(Box::new(leadership));
     }
 

@@ -270,6 +270,8 @@ impl Partition {
             effects.duties.push(PartitionDuty::Unfollow);
         }
         self.role = Role::Idle;
+        self.log.keep_unsettled(false);
+        effects.changed = true;
         self.fail_all(failure, effects);
     }
 
@@ -393,6 +395,7 @@ impl Partition {
         );
         if offset > self.high_watermark {
             self.high_watermark = offset;
+            self.log.settle_below(offset);
             effects.moved = true;
             let partition = self.name.clone();
             effects

@@ -349,7 +349,7 @@ impl Broker {
                 self.out.push(Out::Acknowledged(token, result));
             }
             Outcome::Read(id, result) => self.on_read(ms, disk, id, result),
-            Outcome::Moved(_) => {
+            Outcome::Moved(_) | Outcome::Changed(_) => {
                 self.out.push(Out::Moved);
                 self.serve_again(ms, disk);
             }

@@ -89,7 +89,7 @@ impl Broker {
         let is_noted = std::mem::replace(&mut serving.is_noted, true);
         let answer = match self.grant(ms, serving.peer, &want, is_noted) {
             Err(error) => FetchedPartition {
-                error: code(error),
+                error: error.into(),
                 high_watermark: -1,
                 log_start: -1,
                 ..FetchedPartition::default()
@@ -102,6 +102,7 @@ impl Broker {
                     max_bytes: 400,
                     min_one_batch: true,
                     limit,
+                    settled: Offset::MAX,
                     id: ReadId(self.reads),
                 };
                 let read = self.step(ms, |partitions, context, slot| {
@@ -231,23 +232,14 @@ impl Broker {
         match ask.question.which {
             LeaderOffset::End => partition
                 .latest_offset(known, false, self.planted)
-                .map_err(code),
+                .map_err(ErrorCode::from),
             LeaderOffset::Start => {
-                partition.check_epoch(known, true).map_err(code)?;
+                partition
+                    .check_epoch(known, true)
+                    .map_err(ErrorCode::from)?;
                 Ok(partition.log().start())
             }
         }
-    }
-}
-
-fn code(refusal: FetchRefusal) -> ErrorCode {
-    match refusal {
-        FetchRefusal::NotLeader | FetchRefusal::NotOpen => ErrorCode::NotLeaderOrFollower,
-        FetchRefusal::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
-        FetchRefusal::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
-        FetchRefusal::OutOfRange => ErrorCode::OffsetOutOfRange,
-        FetchRefusal::NotAvailable => ErrorCode::OffsetNotAvailable,
-        FetchRefusal::Offline => ErrorCode::KafkaStorageError,
     }
 }
 
