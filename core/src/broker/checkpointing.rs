@@ -193,7 +193,7 @@ impl Broker {
     }
 
     pub(super) fn high_watermark_checkpoint(&self) -> Bytes {
-        let entries = self.offsets(|_, partition| partition.high_watermark());
+        let entries = self.offsets(|_, partition| partition.high_watermark_mark());
         Bytes::from(checkpoint::encode_offsets(&entries))
     }
 

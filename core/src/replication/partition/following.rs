@@ -46,7 +46,7 @@ impl Partition {
         if self.state != PartitionState::Open {
             return Readiness::Later;
         }
-        if self.start_unsettled {
+        if self.unsettled_start.is_some() {
             return Readiness::Soon;
         }
         following.readiness(&self.log, self.counted(planted), self.high_watermark, now)
@@ -201,7 +201,7 @@ impl Partition {
         }
         // A fetch from the new start promises that the log ends there, whatever a crash takes.
         if self.log_start_mark() != mark {
-            self.start_unsettled = true;
+            self.unsettled_start = Some(self.high_watermark_mark());
             effects.duties.push(PartitionDuty::KeepLogStart);
         }
         self.settle(log, effects);
@@ -209,7 +209,7 @@ impl Partition {
 
     /// Takes note that the log-start checkpoint durably says where the log begins.
     pub fn start_is_durable(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
-        self.start_unsettled = false;
+        self.unsettled_start = None;
         self.settle(log, effects);
     }
 

@@ -79,8 +79,8 @@ pub struct Partition {
     vouched: bool,
     /// Everything below is deleted, even where the log still holds some of it: it begins with a whole batch.
     start_floor: Offset,
-    /// Whether the log has begun anew and the log-start checkpoint may not say so yet.
-    start_unsettled: bool,
+    /// The high watermark from before the log began anew, while the log-start checkpoint may not say so yet.
+    unsettled_start: Option<Offset>,
     /// How far the log was synced when that was last told.
     synced: Offset,
     /// Which rule asked for the next move of the log start; nothing where a client did.
@@ -113,7 +113,7 @@ impl Partition {
             parked: ParkedAcks::default(),
             closing: false,
             start_floor: 0,
-            start_unsettled: false,
+            unsettled_start: None,
             synced: 0,
             start_reason: None,
         }

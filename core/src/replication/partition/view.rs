@@ -110,6 +110,13 @@ impl Partition {
         self.up_to_cut(self.log.synced_mark())
     }
 
+    /// Returns what the checkpoint of high watermarks may say of this log. While a crash could still bring back what stood here
+    /// before the log began anew, a high watermark at the new start would call all of that committed.
+    #[must_use]
+    pub fn high_watermark_mark(&self) -> Offset {
+        self.unsettled_start.unwrap_or(self.high_watermark)
+    }
+
     /// Returns what the log-start checkpoint may say of this log.
     #[must_use]
     pub fn log_start_mark(&self) -> Offset {

@@ -81,7 +81,14 @@ impl Checks {
         let logs: Logs = cluster
             .nodes
             .iter()
-            .map(|(id, node)| (*id, node::content(&node.disk, node.marks.log_start)))
+            .map(|(id, node)| {
+                // What a log that begins anew has let go of may still lie there.
+                let open = node.broker.as_ref().map(node::Broker::partition);
+                let open = open.filter(|partition| partition.log().is_open());
+                let start = open.map_or(0, |partition| partition.log().start());
+                let start = start.max(node.marks.log_start);
+                (*id, node::content(&node.disk, start))
+            })
             .collect();
         Self::watermarks(cluster, &logs)?;
         Self::strong_isr(cluster, &logs)?;

@@ -479,7 +479,7 @@ impl Cluster {
             if checkpoints && partition.state() == PartitionState::Open && partition.log().is_open()
             {
                 node.marks.recovery_point = partition.recovery_point();
-                node.marks.high_watermark = partition.high_watermark();
+                node.marks.high_watermark = partition.high_watermark_mark();
             }
         }
         self.controller.check_sessions(self.now);
