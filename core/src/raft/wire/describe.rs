@@ -44,7 +44,7 @@ pub fn unknown_quorum(
             .with_topic_name(topic.topic_name.clone())
             .with_partitions(topic.partitions.iter().map(partition).collect())
     });
-    answer::DescribeQuorumResponseData::default().with_topics(topics.collect())
+    unrefused().with_topics(topics.collect())
 }
 
 /// Writes the answer to a DescribeQuorum request for the metadata log, for a version; without a description this node does not
@@ -55,7 +55,7 @@ pub fn describe_quorum_response(
     voters: &VoterSet,
     version: i16,
 ) -> answer::DescribeQuorumResponseData {
-    let data = answer::DescribeQuorumResponseData::default();
+    let data = unrefused();
     let partition = answer::PartitionData::default().with_partition_index(PARTITION);
     let Some(described) = description else {
         let partition = partition
@@ -65,6 +65,7 @@ pub fn describe_quorum_response(
     };
     let state = |progress: &ReplicaProgress| state(progress, version);
     let partition = partition
+        .with_error_message(Some(text("")))
         .with_leader_id(described.leader.0)
         .with_leader_epoch(described.epoch.0)
         .with_high_watermark(described.high_watermark)
@@ -92,6 +93,11 @@ pub fn describe_quorum_response(
 const TIMES_FROM: i16 = 1;
 /// The first version with directory ids and the nodes' listeners.
 const NODES_FROM: i16 = 2;
+
+/// An answer without an error of its own; Kafka says that with an empty text, although null would be allowed.
+fn unrefused() -> answer::DescribeQuorumResponseData {
+    answer::DescribeQuorumResponseData::default().with_error_message(Some(text("")))
+}
 
 fn metadata(partition: answer::PartitionData) -> answer::TopicData {
     answer::TopicData::default()

@@ -40,6 +40,8 @@ fn run_api_key(api: &str, frame: &mut [u8]) {
         "DescribeConfigs" => 32,
         "CreatePartitions" => 37,
         "IncrementalAlterConfigs" => 44,
+        "ElectLeaders" => 43,
+        "DescribeQuorum" => 55,
         "DescribeCluster" => 60,
         other => panic!("no key for {other}"),
     };

@@ -13,6 +13,8 @@ mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_quorum;
+mod elect_leaders;
 mod fetch;
 mod fetch_sessions;
 mod frames;
@@ -29,7 +31,7 @@ use serde_json::{Value, json};
 use crate::{run::Run, schema::Schemas};
 
 /// The APIs of this suite.
-const APIS: [&str; 12] = [
+const APIS: [&str; 14] = [
     "ApiVersions",
     "CreatePartitions",
     "CreateTopics",
@@ -37,6 +39,8 @@ const APIS: [&str; 12] = [
     "DeleteTopics",
     "DescribeCluster",
     "DescribeConfigs",
+    "DescribeQuorum",
+    "ElectLeaders",
     "Fetch",
     "IncrementalAlterConfigs",
     "ListOffsets",
@@ -67,6 +71,7 @@ pub(crate) fn all(schemas: &Schemas) -> Vec<Case> {
     api_versions::add(&mut cases);
     frames::add(&mut cases);
     describe_cluster::add(&mut cases);
+    describe_quorum::add(&mut cases);
     metadata::add(&mut cases);
     create_topics::add(&mut cases);
     delete_topics::add(&mut cases);
@@ -80,6 +85,7 @@ pub(crate) fn all(schemas: &Schemas) -> Vec<Case> {
     fetch_sessions::add(&mut cases);
     list_offsets::add(&mut cases);
     delete_records::add(&mut cases);
+    elect_leaders::add(&mut cases);
     cases.check();
     cases.list
 }
