@@ -30,6 +30,10 @@ impl Broker {
                 self.cuts.written();
                 self.on_stop_file_written(CheckpointKind::RecoveryPoint);
             }
+            Ok(Some(CheckpointKind::HighWatermark)) => {
+                self.stale_names.written(CheckpointKind::HighWatermark);
+                self.on_stop_file_written(CheckpointKind::HighWatermark);
+            }
             Ok(Some(CheckpointKind::MetaProperties)) => self.on_identified(),
             Ok(Some(kind)) => self.on_stop_file_written(kind),
             Err((kind, fault)) => self.on_checkpoint_failed(kind, fault),
@@ -67,6 +71,9 @@ impl Broker {
         let kind = CheckpointKind::RecoveryPoint;
         if self.stale_names.wants(kind) && !self.checkpoints.is_writing(kind) {
             self.checkpoint_recovery_points();
+        }
+        if self.stale_names.wants(CheckpointKind::HighWatermark) {
+            self.write_high_watermarks();
         }
         while let Some((topic_id, partition_id)) = self.stale_names.pop_free() {
             self.add_partition(topic_id, partition_id, true, true);
@@ -173,11 +180,21 @@ impl Broker {
     }
 
     pub(super) fn checkpoint_high_watermarks(&mut self) {
-        if std::mem::take(&mut self.watermarks_moved) {
-            let content = self.high_watermark_checkpoint();
-            self.checkpoints
-                .write(&mut self.storage, CheckpointKind::HighWatermark, content);
+        if self.watermarks_moved {
+            self.write_high_watermarks();
         }
+    }
+
+    /// Starts to replace the high-watermark checkpoint, unless a replacement is under way.
+    fn write_high_watermarks(&mut self) {
+        let kind = CheckpointKind::HighWatermark;
+        if self.checkpoints.is_writing(kind) {
+            return;
+        }
+        self.watermarks_moved = false;
+        self.stale_names.writing(kind);
+        let content = self.high_watermark_checkpoint();
+        self.checkpoints.write(&mut self.storage, kind, content);
     }
 
     pub(super) fn recovery_point_checkpoint(&self) -> Bytes {

@@ -1,8 +1,9 @@
 //! Names of deleted partitions that the disk may still know.
 //!
 //! Checkpoints name partitions by topic and number. Would a topic be deleted and created anew under its old name, then after a
-//! crash the old log's synced mark would speak of the new log and call its missing records damage. So a new partition waits
-//! until nothing on disk speaks of the old one: two checkpoints rewritten, the old folder durably renamed.
+//! crash the old log's synced mark would speak of the new log and call its missing records damage, and its high watermark would
+//! call records committed that are not. So a new partition waits until nothing on disk speaks of the old one: three checkpoints
+//! rewritten, the old folder durably renamed.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ enum Trace {
 struct Stale {
     recovery_point: Trace,
     log_start: Trace,
+    high_watermark: Trace,
     folder: Trace,
     /// The new partition of that name, if one waits.
     successor: Option<(Uuid, i32)>,
@@ -43,6 +45,7 @@ impl StaleNames {
         let stale = Stale {
             recovery_point: there,
             log_start: there,
+            high_watermark: there,
             folder: there,
             successor,
         };
@@ -114,9 +117,8 @@ impl Stale {
         match kind {
             CheckpointKind::RecoveryPoint => Some(self.recovery_point),
             CheckpointKind::LogStart => Some(self.log_start),
-            CheckpointKind::HighWatermark
-            | CheckpointKind::CleanShutdown
-            | CheckpointKind::MetaProperties => None,
+            CheckpointKind::HighWatermark => Some(self.high_watermark),
+            CheckpointKind::CleanShutdown | CheckpointKind::MetaProperties => None,
         }
     }
 
@@ -124,17 +126,23 @@ impl Stale {
         if self.trace(kind) != Some(from) {
             return;
         }
-        if kind == CheckpointKind::RecoveryPoint {
-            self.recovery_point = to;
-        } else {
-            self.log_start = to;
+        match kind {
+            CheckpointKind::RecoveryPoint => self.recovery_point = to,
+            CheckpointKind::LogStart => self.log_start = to,
+            CheckpointKind::HighWatermark => self.high_watermark = to,
+            CheckpointKind::CleanShutdown | CheckpointKind::MetaProperties => {}
         }
     }
 
     fn is_free(&self) -> bool {
-        [self.recovery_point, self.log_start, self.folder]
-            .iter()
-            .all(|trace| *trace == Trace::Gone)
+        [
+            self.recovery_point,
+            self.log_start,
+            self.high_watermark,
+            self.folder,
+        ]
+        .iter()
+        .all(|trace| *trace == Trace::Gone)
     }
 }
 
@@ -144,7 +152,7 @@ mod tests {
     use crate::ids::TopicName;
 
     #[test]
-    fn successor_waits_for_both_checkpoints_and_the_folder() {
+    fn successor_waits_for_all_checkpoints_and_the_folder() {
         let name = TopicPartition {
             topic: TopicName::new("orders"),
             partition: 0,
@@ -163,7 +171,11 @@ mod tests {
             stale.wants(CheckpointKind::RecoveryPoint),
             "that one began before the deletion"
         );
-        for kind in [CheckpointKind::RecoveryPoint, CheckpointKind::LogStart] {
+        for kind in [
+            CheckpointKind::RecoveryPoint,
+            CheckpointKind::LogStart,
+            CheckpointKind::HighWatermark,
+        ] {
             stale.writing(kind);
             assert_eq!(stale.pop_free(), None);
             stale.written(kind);
