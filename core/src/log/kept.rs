@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::{ids::Offset, storage::Part};
 
@@ -13,6 +13,9 @@ use super::event::{FetchSlice, ReadRequest};
 
 /// How much is kept of one log; what followers lag behind further is read.
 const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// Batches that are smaller than this on average are sent as one part.
+const COPIED_BELOW: usize = 16 << 10;
 
 #[derive(Clone, Debug)]
 struct KeptBatch {
@@ -110,8 +113,9 @@ impl Kept {
         }
         let max = usize::try_from(request.max_bytes).unwrap_or(usize::MAX);
         let mut slice = FetchSlice::empty(request.offset);
+        let mut taken = 0;
         for batch in self.batches.range(first..) {
-            let is_first = slice.size == 0;
+            let is_first = taken == 0;
             let fits = slice.size + batch.size() <= max || (is_first && request.min_one_batch);
             if batch.next > request.limit || !fits {
                 break;
@@ -119,13 +123,27 @@ impl Kept {
             if is_first {
                 slice.base_offset = batch.base;
             }
-            slice.parts.push(Part::Bytes(batch.head.clone()));
-            slice.parts.push(Part::Bytes(batch.body.clone()));
+            taken += 1;
             slice.size += batch.size();
             slice.next_offset = batch.next;
         }
+        slice.parts = parts(self.batches.range(first..first + taken), slice.size);
         Some(slice)
     }
+}
+
+/// Gathers batches: small ones are copied together, since each part costs more to send than a few bytes to copy.
+fn parts<'a>(batches: impl ExactSizeIterator<Item = &'a KeptBatch>, size: usize) -> Vec<Part> {
+    let count = batches.len();
+    let whole = |batch: &KeptBatch| [batch.head.clone(), batch.body.clone()];
+    if count == 0 || size / count >= COPIED_BELOW {
+        return batches.flat_map(whole).map(Part::Bytes).collect();
+    }
+    let mut bytes = BytesMut::with_capacity(size);
+    for part in batches.flat_map(whole) {
+        bytes.extend_from_slice(&part);
+    }
+    vec![Part::Bytes(bytes.freeze())]
 }
 
 #[cfg(test)]
