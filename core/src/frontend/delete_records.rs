@@ -1,6 +1,7 @@
-//! DeleteRecords: move log starts, durably, before answering.
+//! DeleteRecords: move log starts, durably and on every live replica, before answering: whoever leads next must not bring deleted
+//! records back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Call, Frontend, Services, TopicRef};
 use crate::{
@@ -12,19 +13,23 @@ use crate::{
             DeleteRecordsTopicResult,
         },
     },
-    replication::SlotId,
+    replication::{Partition, SlotId},
+    time::Instant,
 };
 
 /// Stands for the high watermark in a request.
 const TO_HIGH_WATERMARK: i64 = -1;
 /// Stands for "unknown" in an answer.
 const NO_LOW_WATERMARK: i64 = -1;
+/// How long a request waits that gives no time: what it asks for takes a sync at least.
+const NO_TIMEOUT_MS: u64 = 30_000;
 
 #[derive(Debug)]
 struct Pending {
     call: Call,
     response: DeleteRecordsResponseData,
     waiting: usize,
+    deadline: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +39,30 @@ struct Place {
     partition: usize,
 }
 
-/// All requests that wait for a log start to be durable.
+/// All requests that wait for a log start to be durable, here and elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct PendingDeletes {
     pending: BTreeMap<u64, Pending>,
     by_slot: BTreeMap<SlotId, Vec<(Offset, Place)>>,
+    deadlines: BTreeSet<(Instant, u64)>,
     next: u64,
+}
+
+impl PendingDeletes {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Returns whether anybody waits for a partition.
+    pub(super) fn waits_for(&self, slot: SlotId) -> bool {
+        self.by_slot.contains_key(&slot)
+    }
+
+    fn take(&mut self, id: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        self.deadlines.remove(&(pending.deadline, id));
+        Some(pending)
+    }
 }
 
 /// Executes a DeleteRecords request whose partitions' logs are all open, or cannot be opened.
@@ -66,20 +89,16 @@ pub(super) fn execute(
             };
             let name = TopicRef::Name(topic.name.as_str());
             match check(services, &name, wanted.partition_index, wanted.offset) {
-                Ok(Wanted::Already(start)) => answer.low_watermark = start,
-                Ok(Wanted::Move(slot, offset)) => {
+                Ok(wanted) if wanted.low >= wanted.offset => answer.low_watermark = wanted.low,
+                Ok(Wanted { slot, offset, .. }) => {
                     waiting += 1;
                     let place = Place {
                         request: id,
                         topic: topic_at,
                         partition: partition_at,
                     };
-                    frontend
-                        .deletes
-                        .by_slot
-                        .entry(slot)
-                        .or_default()
-                        .push((offset, place));
+                    let places = frontend.deletes.by_slot.entry(slot).or_default();
+                    places.push((offset, place));
                     services.log_starts.want(slot, offset);
                 }
                 Err(code) => answer.error_code = code.code(),
@@ -91,19 +110,40 @@ pub(super) fn execute(
     if waiting == 0 {
         return frontend.answer(services, call, response);
     }
+    let timeout = u64::try_from(request.timeout_ms)
+        .ok()
+        .filter(|timeout| *timeout > 0)
+        .unwrap_or(NO_TIMEOUT_MS);
+    let deadline = services.now.instant.plus_millis(timeout);
+    frontend.deletes.deadlines.insert((deadline, id));
     frontend.deletes.pending.insert(
         id,
         Pending {
             call,
             response,
             waiting,
+            deadline,
         },
     );
 }
 
-enum Wanted {
-    Already(Offset),
-    Move(SlotId, Offset),
+/// Where a partition is to begin, and where all its live replicas begin now.
+struct Wanted {
+    slot: SlotId,
+    offset: Offset,
+    low: Offset,
+}
+
+/// Returns below which offset no live replica holds a record, as far as the leader knows.
+fn low_watermark(services: &Services<'_>, partition: &Partition) -> Offset {
+    let image = services.cluster.image();
+    let is_alive = |node| image.broker(node).is_some_and(|broker| !broker.fenced);
+    let followers = partition.leadership().into_iter();
+    followers
+        .flat_map(|leadership| leadership.followers())
+        .filter(|(node, _)| is_alive(*node))
+        .map(|(_, follower)| follower.log_start().unwrap_or(NO_LOW_WATERMARK))
+        .fold(partition.log().start(), Offset::min)
 }
 
 fn check(
@@ -132,50 +172,90 @@ fn check(
     if offset < 0 || offset > high_watermark {
         return Err(ErrorCode::OffsetOutOfRange);
     }
-    let start = partition.log().start();
-    if offset <= start {
-        Ok(Wanted::Already(start))
-    } else {
-        Ok(Wanted::Move(slot, offset))
+    let low = low_watermark(services, partition);
+    Ok(Wanted { slot, offset, low })
+}
+
+/// Notes that a partition's log start could not be made durable.
+pub(super) fn on_start_failed(frontend: &mut Frontend, services: &mut Services<'_>, slot: SlotId) {
+    let waiting = frontend.deletes.by_slot.remove(&slot);
+    for (_, place) in waiting.into_iter().flatten() {
+        let refused = Err(ErrorCode::KafkaStorageError);
+        conclude(frontend, services, place, refused);
     }
 }
 
-/// Answers what waited for a partition's log start, which is now durable up to `start`.
-pub(super) fn on_start_moved(
-    frontend: &mut Frontend,
-    services: &mut Services<'_>,
-    slot: SlotId,
-    start: Option<Offset>,
-) {
+/// Answers what waited for a partition and has it now: its log start is durable, a follower has told its own, or it is led
+/// elsewhere.
+pub(super) fn look_at(frontend: &mut Frontend, services: &mut Services<'_>, slot: SlotId) {
     let Some(waiting) = frontend.deletes.by_slot.remove(&slot) else {
         return;
     };
-    let (done, later): (Vec<_>, Vec<_>) = waiting
-        .into_iter()
-        .partition(|(offset, _)| start.is_none_or(|start| *offset <= start));
+    let partition = services.partitions.get(slot);
+    let led = partition.filter(|partition| partition.leader_epoch().is_some());
+    let result = led
+        .map(|partition| low_watermark(services, partition))
+        .ok_or_else(|| partition.map_or(ErrorCode::NotLeaderOrFollower, super::unavailable));
+    let is_done =
+        |(offset, _): &(Offset, Place)| result.is_ok_and(|low| low >= *offset) || result.is_err();
+    let (done, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_done);
     if !later.is_empty() {
         frontend.deletes.by_slot.insert(slot, later);
     }
     for (_, place) in done {
-        let Some(pending) = frontend.deletes.pending.get_mut(&place.request) else {
+        conclude(frontend, services, place, result);
+    }
+}
+
+fn conclude(
+    frontend: &mut Frontend,
+    services: &mut Services<'_>,
+    place: Place,
+    result: Result<Offset, ErrorCode>,
+) {
+    let Some(pending) = frontend.deletes.pending.get_mut(&place.request) else {
+        return;
+    };
+    if let Some(answer) = pending.answer(place) {
+        match result {
+            Ok(low) => answer.low_watermark = low,
+            Err(code) => answer.error_code = code.code(),
+        }
+    }
+    pending.waiting -= 1;
+    if pending.waiting == 0
+        && let Some(done) = frontend.deletes.take(place.request)
+    {
+        frontend.answer(services, done.call, done.response);
+    }
+}
+
+/// Answers requests whose time is over: the leader has deleted, but not every replica has said so.
+pub(super) fn on_timeout(frontend: &mut Frontend, services: &mut Services<'_>) {
+    while let Some((deadline, id)) = frontend.deletes.deadlines.first().copied() {
+        if deadline > services.now.instant {
+            break;
+        }
+        let Some(mut late) = frontend.deletes.take(id) else {
             continue;
         };
-        let answer = pending
-            .response
-            .topics
-            .get_mut(place.topic)
-            .and_then(|topic| topic.partitions.get_mut(place.partition));
-        if let Some(answer) = answer {
-            match start {
-                Some(start) => answer.low_watermark = start,
-                None => answer.error_code = ErrorCode::KafkaStorageError.code(),
-            }
-        }
-        pending.waiting -= 1;
-        if pending.waiting == 0
-            && let Some(done) = frontend.deletes.pending.remove(&place.request)
-        {
-            frontend.answer(services, done.call, done.response);
-        }
+        frontend.deletes.by_slot.retain(|_, waiting| {
+            waiting.retain(|(_, place)| {
+                let is_late = place.request == id;
+                if let Some(answer) = late.answer(*place).filter(|_| is_late) {
+                    answer.error_code = ErrorCode::RequestTimedOut.code();
+                }
+                !is_late
+            });
+            !waiting.is_empty()
+        });
+        frontend.answer(services, late.call, late.response);
+    }
+}
+
+impl Pending {
+    fn answer(&mut self, place: Place) -> Option<&mut DeleteRecordsPartitionResult> {
+        let topic = self.response.topics.get_mut(place.topic)?;
+        topic.partitions.get_mut(place.partition)
     }
 }

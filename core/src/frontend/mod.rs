@@ -245,7 +245,10 @@ impl Frontend {
             Outcome::Lookup(id, result) => list_offsets::on_found(self, services, id, result),
             Outcome::Opened(slot) => self.on_opened(services, slot),
             Outcome::Moved(slot) => fetch::on_news(self, services, slot, News::Committed),
-            Outcome::Changed(slot) => fetch::on_news(self, services, slot, News::Changed),
+            Outcome::Changed(slot) => {
+                fetch::on_news(self, services, slot, News::Changed);
+                delete_records::look_at(self, services, slot);
+            }
             // The broker itself takes these.
             Outcome::RetentionDue(..)
             | Outcome::Unlinked(_)
@@ -258,10 +261,15 @@ impl Frontend {
     pub(crate) fn on_timeout(&mut self, services: &mut Services<'_>) {
         produce::on_timeout(self, services);
         fetch::on_timeout(self, services);
+        delete_records::on_timeout(self, services);
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.produces.deadline(), self.fetches.deadline()];
+        let deadlines = [
+            self.produces.deadline(),
+            self.fetches.deadline(),
+            self.deletes.deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -282,8 +290,13 @@ impl Frontend {
         slot: SlotId,
         start: Option<Offset>,
     ) {
-        fetch::on_start_moved(self, services, slot);
-        delete_records::on_start_moved(self, services, slot, start);
+        match start {
+            Some(_) => {
+                fetch::on_start_moved(self, services, slot);
+                delete_records::look_at(self, services, slot);
+            }
+            None => delete_records::on_start_failed(self, services, slot),
+        }
     }
 
     fn listener(&self, connection: ConnectionId) -> Option<&broker::Listener> {

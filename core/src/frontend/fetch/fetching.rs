@@ -226,9 +226,9 @@ impl Fetching {
         Ok(Some((limit, partition.high_watermark())))
     }
 
-    /// Takes note that the first round is over.
-    pub(super) const fn first_round_is_over(&mut self) {
-        self.is_noted = true;
+    /// Takes note that the first round is over; returns whether it was before.
+    pub(super) const fn first_round_is_over(&mut self) -> bool {
+        std::mem::replace(&mut self.is_noted, true)
     }
 
     /// Returns what to read at a place; nothing is below its limit yet.

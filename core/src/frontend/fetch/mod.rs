@@ -17,7 +17,7 @@ use self::{
     key::{Key, TopicKey},
     place::Place,
 };
-use super::{Call, Frontend, Services};
+use super::{Call, Frontend, Services, delete_records};
 use crate::{
     ids::NodeId,
     log::{FetchSlice, ReadError, ReadId},
@@ -120,7 +120,15 @@ fn advance(frontend: &mut Frontend, services: &mut Services<'_>, id: u64, mut fe
         }
         fetching.next_place();
     }
-    fetching.first_round_is_over();
+    if fetching.sender.follower().is_some() && !fetching.first_round_is_over() {
+        // What followers told of their log starts may be what a DeleteRecords waits for.
+        let told: Vec<SlotId> = fetching.slots().collect();
+        for slot in told {
+            if frontend.deletes.waits_for(slot) {
+                delete_records::look_at(frontend, services, slot);
+            }
+        }
+    }
     if fetching.is_enough(services.reads_near) {
         return respond::respond(frontend, services, fetching);
     }
