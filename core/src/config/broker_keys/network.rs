@@ -28,7 +28,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     key("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide, "The most connections this broker accepts."),
     key("max.connections.per.ip", Int, Some("2147483647"), AtLeast(0), ClusterWide, "The most connections accepted from one address."),
     known("max.connections.per.ip.overrides", String, Some(""), Any, ClusterWide),
-    key("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0), ReadOnly, "The most incremental fetch sessions kept.").without_effect(),
+    key("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0), ReadOnly, "The most incremental fetch sessions kept."),
     key("max.request.partition.size.limit", Int, Some("2000"), AtLeast(1), ReadOnly, "The most partitions one request may name in APIs that page their answer.").without_effect(),
     known("num.io.threads", Int, Some("8"), AtLeast(1), ClusterWide),
     known("num.network.threads", Int, Some("3"), AtLeast(1), ClusterWide),
