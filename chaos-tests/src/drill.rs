@@ -28,7 +28,7 @@ pub const DRILLS: &[Drill] = &[
     Drill {
         bug: Planted::B34,
         checkers: &["RecoveryOracle", "Rejoin"],
-        seeds: &[1, 2],
+        seeds: &[0, 2],
     },
     Drill {
         bug: Planted::B43,

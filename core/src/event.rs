@@ -155,6 +155,11 @@ pub enum Event {
         /// Its largest timestamp, in milliseconds.
         timestamp: i64,
     },
+    /// Another node of the controller quorum is not what this one's settings take it for, or the other way round.
+    QuorumWarning {
+        /// What was seen and what to do next.
+        message: String,
+    },
     /// Bytes that an answer promised could not be read; the connection was closed.
     RangeUnreadable {
         /// The file.

@@ -33,6 +33,34 @@ impl BrokerConfig {
             .iter()
             .all(|voter| voter.node_id == self.node_id)
     }
+
+    /// Returns whether this node is a broker, and not a controller alone: it has a listener for clients.
+    #[must_use]
+    pub fn is_broker(&self) -> bool {
+        self.listeners
+            .iter()
+            .any(|listener| !listener.is_controller())
+    }
+
+    /// Returns the name of the listener over which brokers reach one another (`inter.broker.listener.name`); the first one
+    /// where none is named.
+    #[must_use]
+    pub fn inter_broker_listener(&self) -> &str {
+        if let Some(named) = self.properties.get("inter.broker.listener.name") {
+            return named;
+        }
+        let mut listeners = self.listeners.iter();
+        let first = listeners.find(|listener| !listener.is_controller());
+        first.map_or("PLAINTEXT", |listener| &listener.name)
+    }
+
+    /// Returns the name of the listener for the controller quorum.
+    #[must_use]
+    pub fn controller_listener(&self) -> &str {
+        let mut listeners = self.listeners.iter();
+        let named = listeners.find(|listener| listener.is_controller());
+        named.map_or("CONTROLLER", |listener| &listener.name)
+    }
 }
 
 /// A listener.

@@ -1,6 +1,6 @@
 //! What partitions need done that they cannot do themselves.
 
-use super::{Broker, Stage};
+use super::{Broker, Stage, stopping::Stopping};
 use crate::{
     ids::{Offset, Uuid},
     logdir::CheckpointKind,
@@ -47,7 +47,7 @@ impl Broker {
             self.cuts.mark_lowered(log);
         }
         // A log that closes is not cut any more; its next leader will say so again.
-        if !matches!(self.stage, Stage::Running) {
+        if !self.may_cut() {
             return false;
         }
         let mut busy = false;
@@ -61,9 +61,16 @@ impl Broker {
         busy
     }
 
+    const fn may_cut(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Registered | Stage::Running | Stage::Stopping(Stopping::Handing { .. })
+        )
+    }
+
     /// Replaces the recovery-point checkpoint if a cut waits for it.
     pub(super) fn write_lowered_recovery_points(&mut self) {
-        let is_wanted = matches!(self.stage, Stage::Running)
+        let is_wanted = self.may_cut()
             && self.cuts.wants_checkpoint(self.now.instant)
             && !self.checkpoints.is_writing(CheckpointKind::RecoveryPoint);
         if is_wanted {

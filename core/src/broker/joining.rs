@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand_chacha::rand_core::Rng;
 
-use super::{Broker, RAFT, Stage, checkpointing, housekeeping::Housekeeping};
+use super::{Broker, Marks, RAFT, Stage, checkpointing, housekeeping::Housekeeping, links::Caller};
 use crate::{
     cluster::{Cluster, ClusterConfig, ClusterEvent},
     controller::image::{Change, ConfigResource, NO_LEADER, PartitionImage, ResourceKind},
@@ -13,8 +13,9 @@ use crate::{
     ids::{NodeId, TopicName, TopicPartition, Uuid},
     log::OpenHint,
     logdir::files::MetaProperties,
+    peer::Lane,
     planted::Planted,
-    replication::{Fetchers, LeaderAssignment, NewPartition, ReplicationConfig},
+    replication::{Fetchers, LeaderAssignment, NewPartition, ReplicationConfig, SlotId},
     storage::{Completion, EntryKind, FileOp, Owner},
 };
 
@@ -25,7 +26,7 @@ impl Broker {
     /// Starts the metadata log; `is_new` says that the identity is written nowhere yet.
     pub(super) fn join(&mut self, meta: &MetaProperties, is_new: bool) {
         let metadata_log = checkpointing::metadata_log();
-        let (recovery_point, _) = self.marks(&metadata_log);
+        let recovery_point = self.marks(&metadata_log).recovery_point;
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
         let config = ClusterConfig {
@@ -43,6 +44,7 @@ impl Broker {
         cluster.start(self.now, &mut self.storage);
         self.cluster = Some(cluster);
         self.stage = Stage::Joining;
+        self.address_voters();
     }
 
     pub(super) fn on_raft_completion(&mut self, completion: Completion) {
@@ -71,7 +73,23 @@ impl Broker {
                 ClusterEvent::Changed(change) if self.serves_partitions() => self.apply(change),
                 ClusterEvent::Changed(_) => {}
                 ClusterEvent::Founding => self.write_identity(),
+                ClusterEvent::Reloaded if self.serves_partitions() => self.reload(),
+                ClusterEvent::Reloaded | ClusterEvent::Quiet => {}
+                ClusterEvent::Founded(cluster_id) => self.on_founded(cluster_id),
                 ClusterEvent::Registered => self.on_registered(),
+                ClusterEvent::Unfenced => self.on_unfenced(),
+                ClusterEvent::MayStop => self.on_may_stop(),
+                ClusterEvent::CallReplica(node, (id, asked), call) => {
+                    let caller = Caller::Replica(id, asked);
+                    let way = (node, Lane::Quorum);
+                    self.links.call(self.now.instant, way, caller, call);
+                }
+                ClusterEvent::CallController(node, id, call) => {
+                    let way = (node, Lane::Controller);
+                    let caller = Caller::Errand(id);
+                    self.links.call(self.now.instant, way, caller, call);
+                }
+                ClusterEvent::InSyncSets(number, answer) => self.on_in_sync_sets(number, answer),
                 ClusterEvent::Reply(to, reply) => {
                     self.with_frontend(|frontend: &mut Frontend, services| {
                         frontend.on_reply(services, to, reply);
@@ -88,21 +106,20 @@ impl Broker {
         busy
     }
 
-    const fn serves_partitions(&self) -> bool {
-        matches!(self.stage, Stage::Running | Stage::Stopping(_))
-    }
-
-    /// The registration is committed: take up all partitions and serve.
+    /// The registration is committed and read: take up all partitions. From here on every assignment is one of this
+    /// incarnation.
     fn on_registered(&mut self) {
         if !matches!(self.stage, Stage::Joining) {
             return;
         }
-        self.stage = Stage::Running;
-        let Some(cluster) = self.cluster.as_deref() else {
+        self.stage = Stage::Registered;
+        let trusts_any_marker = self.trusts_any_marker();
+        let Some(cluster) = self.cluster.as_deref_mut() else {
             return;
         };
+        cluster.refresh_settings();
         // The marker vouches for one incarnation: the last one that registered (KIP-966).
-        let clean = cluster.was_clean() || self.trusts_any_marker();
+        let clean = cluster.was_clean() || trusts_any_marker;
         let settings = cluster.settings.clone();
         let topics: Vec<(Uuid, i32)> = cluster
             .image()
@@ -113,6 +130,7 @@ impl Broker {
         let replication = ReplicationConfig::from(&settings);
         self.partitions.configure(replication);
         self.fetchers = Fetchers::new(replication);
+        self.learn_brokers();
         for (topic_id, partition_id) in topics {
             self.add_partition(topic_id, partition_id, clean, false);
         }
@@ -123,7 +141,51 @@ impl Broker {
         self.clear_leftovers();
         self.found = crate::logdir::Found::default();
         self.marks.clear();
-        self.tell(Event::Ready);
+    }
+
+    /// This broker may lead and be in sync: it serves.
+    fn on_unfenced(&mut self) {
+        if matches!(self.stage, Stage::Registered)
+            || matches!(self.stage, Stage::Joining) && !self.config.is_broker()
+        {
+            self.stage = Stage::Running;
+            self.tell(Event::Ready);
+        }
+    }
+
+    /// A snapshot took the place of all metadata: what has changed is found by comparing.
+    fn reload(&mut self) {
+        let Some(cluster) = self.cluster.as_deref_mut() else {
+            return;
+        };
+        cluster.refresh_settings();
+        let image = cluster.image();
+        let known = self.partitions.topics();
+        let gone: Vec<TopicName> = known
+            .filter(|(_, id)| image.topic_by_id(*id).is_none())
+            .map(|(name, _)| name.clone())
+            .collect();
+        let present: Vec<(Uuid, i32)> = image
+            .topics()
+            .flat_map(|topic| (0..topic.partition_count()).map(|at| (topic.id(), at)))
+            .collect();
+        self.learn_brokers();
+        for topic in gone {
+            self.remove_topic(&topic);
+        }
+        for (topic_id, partition_id) in present {
+            if self.slot_of(topic_id, partition_id).is_some() {
+                self.reassign(topic_id, partition_id);
+            } else {
+                self.add_partition(topic_id, partition_id, true, true);
+            }
+        }
+        self.apply_config(&ConfigResource::all_brokers());
+    }
+
+    fn slot_of(&self, topic_id: Uuid, partition_id: i32) -> Option<SlotId> {
+        let name = self.partitions.topic_name(topic_id)?;
+        self.partitions.slot(name.as_str(), partition_id)
     }
 
     /// Forgets the synced marks of topics that are gone.
@@ -203,13 +265,18 @@ impl Broker {
                 self.remove_topic(topic.name());
             }
             Change::Config(resource) => self.apply_config(&resource),
+            Change::Broker(node) => self.learn_broker(node),
+            // The epoch of the partition rose with it: a leader's next proposal must name the new one.
+            Change::ElrCleared(partitions) => {
+                for (topic_id, partition_id) in partitions {
+                    self.reassign(topic_id, partition_id);
+                }
+            }
             Change::None
             | Change::FeatureLevel(_)
             | Change::ClusterId
             | Change::Voters
-            | Change::Broker(_)
-            | Change::TopicCreated(_)
-            | Change::ElrCleared(_) => {}
+            | Change::TopicCreated(_) => {}
         }
     }
 
@@ -241,10 +308,14 @@ impl Broker {
         }
         let assignment = assignment(partition, self.config.node_id);
         let settings = Arc::new(cluster.topic_settings(topic.name().as_str()));
-        let (recovery_point, log_start) = if fresh { (0, 0) } else { self.marks(&name) };
+        let marks = if fresh {
+            Marks::default()
+        } else {
+            self.marks(&name)
+        };
         let hint = OpenHint {
-            log_start,
-            recovery_point,
+            log_start: marks.log_start,
+            recovery_point: marks.recovery_point,
             synced: self.synced_marks.get(topic_id, partition_id),
             clean: clean && !fresh,
             fresh: Some(topic_id),
@@ -261,12 +332,19 @@ impl Broker {
             vouched,
         };
         let slot = self.partitions.add(new);
+        if let Some(slot) = slot {
+            let (partitions, mut context) = self.context();
+            partitions.with(&mut context, slot, |partition, _, _| {
+                partition.seed_high_watermark(marks.high_watermark);
+            });
+        }
         if let Some(slot) = slot.filter(|_| !clean) {
             self.opener.push(slot);
         }
     }
 
     fn remove_topic(&mut self, topic: &TopicName) {
+        self.unfollow_topic(topic);
         for (slot, partition) in self.partitions.iter() {
             if partition.name().topic == *topic {
                 self.stale_names.add(partition.name().clone());
@@ -315,9 +393,13 @@ impl Broker {
             return;
         };
         let (partitions, mut context) = self.context();
-        partitions.with(&mut context, slot, |partition, log, effects| {
+        let leads = partitions.with(&mut context, slot, |partition, log, effects| {
             partition.assign(log, assignment, effects);
+            partition.leadership().is_some()
         });
+        if leads == Some(false) {
+            self.isr_proposals.withdraw(slot);
+        }
     }
 
     /// A config changed: of one topic, or of the broker and with it of every topic that does not override it.

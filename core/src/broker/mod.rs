@@ -6,7 +6,8 @@
 //! | --- | --- | --- |
 //! | reading | the log directory says whose it is and how it was left | all small files read, clean marker durably gone |
 //! | identifying | a new directory gets its `meta.properties`, unless this node is alone | durable |
-//! | joining | metadata log recovered, or founded with the identity, quorum elected, broker registered | registration committed: [`Event::Ready`] |
+//! | joining | metadata log recovered, or founded with the identity, quorum elected, broker registered | registration committed and read here |
+//! | registered | partitions are taken up | unfenced: [`Event::Ready`] |
 //! | running | requests are served | [`Input::Stop`] |
 //! | stopping | waiting requests answered, logs closed and flushed, checkpoints and clean marker written | [`Output::Stopped`] |
 //! | failed | nothing any more | |
@@ -23,8 +24,10 @@ mod cuts;
 mod duties;
 mod housekeeping;
 mod joining;
+mod links;
 mod opener;
 mod probe;
+mod replicating;
 mod routing;
 mod stale_names;
 mod starting;
@@ -36,11 +39,12 @@ pub use boundary::{Input, Output};
 pub use config::{BrokerConfig, Identity, Listener, Voter};
 pub use probe::{PROBE_VERSION, PartitionProbe, Probe, QuorumProbe};
 use rand_chacha::ChaCha12Rng;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use self::{
     cuts::{NewStarts, PendingCuts},
     housekeeping::Housekeeping,
+    links::Links,
     opener::Opener,
     stale_names::StaleNames,
     stopping::Stopping,
@@ -77,6 +81,7 @@ pub struct Broker {
     found: Found,
     marks: BTreeMap<TopicPartition, Marks>,
     cluster: Option<Box<Cluster>>,
+    links: Links,
     frontend: Frontend,
     partitions: Partitions,
     log_starts: LogStarts<SlotId>,
@@ -99,6 +104,7 @@ pub struct Broker {
 struct Marks {
     recovery_point: Offset,
     log_start: Offset,
+    high_watermark: Offset,
 }
 
 #[derive(Debug)]
@@ -106,6 +112,7 @@ enum Stage {
     Reading(Box<Startup>),
     Identifying,
     Joining,
+    Registered,
     Running,
     Stopping(Stopping),
     Failed,
@@ -133,9 +140,11 @@ impl Broker {
         let settings = BrokerSettings::resolve(&Layers::new(&fixed, &none, &none));
         let session_slots = settings.max_incremental_fetch_session_cache_slots;
         let listeners = config.listeners.clone();
+        let mut rng = ChaCha12Rng::from_seed(identity.seed);
         let mut broker = Self {
             fixed,
-            rng: ChaCha12Rng::from_seed(identity.seed),
+            links: Links::new(config.node_id, rng.next_u64()),
+            rng,
             now,
             storage,
             outputs: VecDeque::new(),
@@ -207,6 +216,9 @@ impl Broker {
             self.synced_marks.deadline(),
             self.cuts.deadline().filter(|_| self.is_serving()),
             self.new_starts.deadline(),
+            self.fetchers.deadline(),
+            self.isr_proposals.deadline(),
+            self.links.deadline(),
             stopping,
         ];
         deadlines.into_iter().flatten().min()
@@ -229,6 +241,8 @@ impl Broker {
         loop {
             let mut busy = self.settle_peers();
             busy |= self.settle_cluster();
+            busy |= self.settle_links();
+            busy |= self.settle_replication();
             busy |= self.settle_partitions();
             busy |= self.settle_duties();
             busy |= self.run_requests();
@@ -299,10 +313,15 @@ impl Broker {
     }
 
     const fn is_serving(&self) -> bool {
-        matches!(self.stage, Stage::Running)
+        matches!(
+            self.stage,
+            Stage::Running | Stage::Stopping(Stopping::Handing { .. })
+        )
     }
 }
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod listener_tests;
 #[cfg(test)]

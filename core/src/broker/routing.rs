@@ -18,14 +18,21 @@ impl Broker {
             } => {
                 self.frontend.on_connected(connection, listener);
             }
+            Input::Frame { connection, bytes } if connection.is_dialled() => {
+                self.links.on_frame(self.now.instant, connection, &bytes);
+            }
             Input::Frame { connection, bytes } => {
                 self.frontend.on_frame(connection, bytes, &mut self.outputs);
+            }
+            Input::Closed { connection } if connection.is_dialled() => {
+                self.links.on_closed(self.now.instant, connection);
             }
             Input::Closed { connection } => {
                 self.frontend.on_closed(connection, &mut self.outputs);
             }
-            // Nothing is dialled yet by a quorum of one.
-            Input::Dialled { .. } => {}
+            Input::Dialled { connection } => {
+                self.links.on_dialled(self.now.instant, connection);
+            }
             // Back-pressure towards a slow reader is the driver's: it stops reading what it cannot answer.
             Input::Sent { .. } => {}
             Input::Storage(completion) => self.route_completion(completion),
@@ -83,8 +90,9 @@ impl Broker {
         let (partitions, mut context) = self.context();
         partitions.on_timeout(&mut context);
         self.with_frontend(|frontend, services| frontend.on_timeout(services));
-        self.on_raft_timeout();
         let now = self.now.instant;
+        self.links.on_timeout(now);
+        self.on_raft_timeout();
         self.synced_marks.on_timeout(&mut self.storage, now);
         while let Some(chore) = self
             .housekeeping

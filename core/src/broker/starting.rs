@@ -7,7 +7,7 @@ use rand_chacha::rand_core::Rng;
 
 use super::{Broker, Marks, Stage};
 use crate::{
-    ids::{Offset, TopicPartition, Uuid},
+    ids::{TopicPartition, Uuid},
     log::checkpoint,
     logdir::{CheckpointKind, Found, files::MetaProperties},
     storage::Completion,
@@ -49,11 +49,16 @@ impl Broker {
         for (name, offset) in log_starts {
             self.marks_of(name).log_start = offset;
         }
+        // Nothing rests on these: a leader finds out anew what its followers hold, only later.
+        for (name, offset) in marks(&found.high_watermarks).unwrap_or_default() {
+            self.marks_of(name).high_watermark = offset;
+        }
         if let Some(synced_marks) = found.synced_marks.take() {
             self.synced_marks.load(&synced_marks);
         }
         found.recovery_points = None;
         found.log_starts = None;
+        found.high_watermarks = None;
         let meta = found.meta.clone();
         self.found = found;
         match meta {
@@ -74,8 +79,10 @@ impl Broker {
     /// Gives a new directory its identity. Others may hear of this node before it has promised anything, so theirs must be durable
     /// first; a node that is alone writes it beside all else that founds its cluster.
     fn identify(&mut self) {
+        // With other voters the first leader names the cluster; this node learns its name from the log.
+        let cluster_id = self.config.is_alone().then(|| self.random_id().to_string());
         let meta = MetaProperties {
-            cluster_id: self.random_id().to_string(),
+            cluster_id,
             node_id: self.config.node_id,
             directory_id: self.random_id(),
         };
@@ -91,16 +98,34 @@ impl Broker {
     pub(super) fn write_identity(&mut self) {
         if let Some(meta) = &self.found.meta {
             let content = meta.encode();
-            self.checkpoints
-                .write(&mut self.storage, CheckpointKind::MetaProperties, content);
+            self.checkpoints.write_identity(&mut self.storage, content);
         }
     }
 
+    /// The identity is durable: of a new directory, or of one whose cluster has a name now.
     pub(super) fn on_identified(&mut self) {
-        if let Some(cluster) = &mut self.cluster {
-            cluster.identity_written(self.now, &mut self.storage);
-        } else if let Some(meta) = self.found.meta.clone() {
-            self.join(&meta, false);
+        let now = self.now;
+        match (&mut self.cluster, self.found.meta.clone()) {
+            (Some(cluster), _) if self.config.is_alone() => {
+                cluster.identity_written(now, &mut self.storage);
+            }
+            (Some(cluster), Some(meta)) => {
+                if let Some(cluster_id) = meta.cluster_id {
+                    cluster.join(now, cluster_id);
+                }
+            }
+            (None, Some(meta)) => self.join(&meta, false),
+            (_, None) => {}
+        }
+    }
+
+    /// The log names the cluster that this node belongs to: it is bound to it before it takes part.
+    pub(super) fn on_founded(&mut self, cluster_id: String) {
+        if let Some(meta) = &mut self.found.meta {
+            meta.cluster_id = Some(cluster_id);
+            let content = meta.encode();
+            self.checkpoints
+                .write(&mut self.storage, CheckpointKind::MetaProperties, content);
         }
     }
 
@@ -117,8 +142,7 @@ impl Broker {
     }
 
     /// Returns what the checkpoints know of a log.
-    pub(super) fn marks(&self, name: &TopicPartition) -> (Offset, Offset) {
-        let marks = self.marks.get(name).copied().unwrap_or_default();
-        (marks.recovery_point, marks.log_start)
+    pub(super) fn marks(&self, name: &TopicPartition) -> Marks {
+        self.marks.get(name).copied().unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! The orderly stop: answers, then logs, then checkpoints, then the clean marker, each durable before the next.
+//! The orderly stop: leaderships to others, then answers, then logs, then checkpoints, then the clean marker, each durable before the next.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,8 @@ use crate::{
     time::Instant,
 };
 
+/// How long the controller may take to move leaderships to other brokers.
+const HANDING_MS_MAX: u64 = 15_000;
 /// How long requests that wait for storage may hold up a stop.
 const ANSWERS_MS_MAX: u64 = 5_000;
 /// How long logs may take to close: a disk that is full or failing must not hold up a stop for ever.
@@ -18,6 +20,11 @@ const CLOSING_MS_MAX: u64 = 10_000;
 /// How far the stop is.
 #[derive(Debug)]
 pub(super) enum Stopping {
+    /// The controller moves this broker's leaderships to others; requests are served as before.
+    Handing {
+        /// After this, what is still led here has no leader for a while.
+        until: Instant,
+    },
     /// Requests that were taken are answered.
     Answering {
         /// After this, what is still open is dropped.
@@ -48,7 +55,7 @@ pub(super) enum Stopping {
 impl Stopping {
     pub(super) const fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Answering { until } => Some(*until),
+            Self::Handing { until } | Self::Answering { until } => Some(*until),
             Self::Closing { until, .. } => *until,
             Self::Checkpointing { .. } | Self::Marking | Self::Done => None,
         }
@@ -64,13 +71,32 @@ impl Broker {
     /// Begins the stop. A broker that never got to serve has nothing to put in order.
     pub(super) fn stop(&mut self) {
         match self.stage {
-            Stage::Running => {}
+            Stage::Running | Stage::Registered => {}
             Stage::Stopping(_) => return,
             Stage::Reading(_) | Stage::Identifying | Stage::Joining | Stage::Failed => {
                 self.stage = Stage::Failed;
                 return self.outputs.push_back(Output::Stopped);
             }
         }
+        let now = self.now;
+        match &mut self.cluster {
+            Some(cluster) if cluster.has_other_brokers() => {
+                cluster.shut_down(now);
+                let until = now.instant.plus_millis(HANDING_MS_MAX);
+                self.stage = Stage::Stopping(Stopping::Handing { until });
+            }
+            _ => self.answer_last(),
+        }
+    }
+
+    /// The controller has nothing left that would need this broker.
+    pub(super) fn on_may_stop(&mut self) {
+        if matches!(self.stage, Stage::Stopping(Stopping::Handing { .. })) {
+            self.answer_last();
+        }
+    }
+
+    fn answer_last(&mut self) {
         self.with_frontend(|frontend, services| frontend.release(services));
         let until = self.now.instant.plus_millis(ANSWERS_MS_MAX);
         self.stage = Stage::Stopping(Stopping::Answering { until });
@@ -83,6 +109,11 @@ impl Broker {
             return;
         };
         match stopping {
+            Stopping::Handing { until } => {
+                if *until <= now {
+                    self.answer_last();
+                }
+            }
             Stopping::Answering { until } => {
                 if self.frontend.executing() == 0 || *until <= now {
                     self.close_logs();

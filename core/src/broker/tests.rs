@@ -44,7 +44,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    fn perform(&mut self, op: FileOp) -> Result<OpResult, StorageFault> {
+    pub(super) fn perform(&mut self, op: FileOp) -> Result<OpResult, StorageFault> {
         match op {
             FileOp::List { dir } => Ok(OpResult::Listing(self.list(dir.relative())?)),
             FileOp::CreateDir { dir } => {
@@ -102,7 +102,7 @@ impl Disk {
         }
     }
 
-    fn content(&mut self, file: FileId) -> &mut Vec<u8> {
+    pub(super) fn content(&mut self, file: FileId) -> &mut Vec<u8> {
         let path = self.open[&file].clone();
         self.files.entry(path).or_default()
     }

@@ -1,41 +1,66 @@
 //! The cluster as one node lives it: the quorum's log, the controller that decides on it, and this broker's registration.
 //!
 //! Raft orders and commits opaque records; the controller decides what they say; this machine carries records between the two
-//! and keeps this node's broker registered. Requests go in, replies come out once what they rest on is committed and replayed
-//! here.
+//! and keeps this node's broker registered. Every node has all three. Which node's controller decides follows from who leads
+//! the quorum: what this node wants decided goes to the one here while it leads, and over a link to the leader otherwise.
 
+mod asking;
+mod controller_wire;
+mod errands;
+mod founding;
+mod quorum;
+mod quorum_wire;
+mod refusal;
 mod registration;
 mod request;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
+use rand_chacha::{
+    ChaCha12Rng,
+    rand_core::{Rng, SeedableRng},
+};
 
-use self::registration::Registration;
-pub(crate) use self::request::{AdminReply, AdminRequest, ReplyTo};
+pub(crate) use self::{errands::ErrandId, quorum::Asked, request::ReplyTo};
+use self::{
+    errands::{Errands, Purpose},
+    registration::Registration,
+};
 use crate::{
     broker::{BrokerConfig, QuorumProbe},
     config::{BrokerSettings, StaticConfig},
     controller::{
         Controller, ControllerOutput, ControllerReply, ControllerRequest, Ticket,
-        decide::{BootstrapContext, DecisionContext, bootstrap_records, describe_configs},
+        decide::{DecisionContext, describe_configs},
         image::{BrokerImage, Change, MetadataImage},
-        records::{EndpointV1, Record, RecordError, VoterV1},
+        records::{EndpointV1, Record, RecordError},
     },
     event::Event,
+    frontend::Call,
     ids::{NodeId, Offset, Uuid},
     logdir::files::MetaProperties,
+    peer,
     planted::PlantedSet,
-    protocol::messages::{DescribeConfigsRequestData, DescribeConfigsResponseData},
-    raft::{
-        LocalReplica, PeerReply, PeerRequest, PeerTicket, Raft, RaftConfig, RaftContext, RaftEvent,
-        ReplicaKey, Voter, VoterSet,
+    protocol::{
+        ErrorCode,
+        messages::{
+            AlterPartitionRequestData, AlterPartitionResponseData, DescribeConfigsRequestData,
+            DescribeConfigsResponseData,
+        },
     },
+    raft::{self, AppendError, LocalReplica, Raft, RaftContext, ReplicaKey},
     replication::TopicSettings,
     storage::{Completion, LogDirId, Owner, StorageQueue},
     time::{Instant, Now},
 };
+
+/// How long a client's request waits for a controller that decides on it, as in Kafka's forwarding.
+const FORWARD_MS: u64 = 60_000;
+/// How long a question of the broker itself waits before it is asked anew.
+const OWN_MS: u64 = 30_000;
+/// The version of AlterPartition that is sent.
+const ALTER_PARTITION: i16 = 3;
 
 /// What the cluster's machine is told once.
 #[derive(Debug)]
@@ -63,16 +88,41 @@ pub(crate) enum ClusterEvent {
     Founding,
     /// The committed image changed.
     Changed(Change),
-    /// This broker is registered and unfenced.
+    /// The committed image was replaced as a whole.
+    Reloaded,
+    /// The cluster has an id, which this node does not have on disk yet: [`Cluster::join`] once it has.
+    Founded(String),
+    /// The metadata read here holds this broker's registration.
     Registered,
+    /// This broker is unfenced.
+    Unfenced,
+    /// The controller lets this broker stop.
+    MayStop,
     /// An answer to a request.
-    Reply(ReplyTo, AdminReply),
+    Reply(ReplyTo, ControllerReply),
+    /// A call to another replica of the quorum.
+    CallReplica(NodeId, (raft::CallId, Asked), peer::Call),
+    /// A call to the active controller on another node.
+    CallController(NodeId, ErrandId, peer::Call),
+    /// What became of a proposal of in-sync sets, by its number; nothing is known where there is no answer.
+    InSyncSets(u64, Option<AlterPartitionResponseData>),
     /// The metadata log is closed: all of it is durable.
     Closed,
     /// For people and checkers.
     Told(Event),
+    /// Nothing; there may be more.
+    Quiet,
     /// This node cannot go on.
     Fatal(String),
+}
+
+/// Who asked the controller here.
+#[derive(Debug)]
+enum Asker {
+    /// This node itself, or one of its clients.
+    Errand(ErrandId),
+    /// Another node, or a client of the controller's listener; and what they hear if nobody decides.
+    Call(Call, ControllerReply),
 }
 
 /// The machine.
@@ -82,12 +132,17 @@ pub(crate) struct Cluster {
     planted: PlantedSet,
     fixed: StaticConfig,
     pub(crate) settings: BrokerSettings,
+    cluster_id: Option<String>,
+    directory: Uuid,
     raft: Raft,
+    quorum_timeout_ms: u64,
     controller: Controller,
-    registration: Registration,
     /// What a leader that is alone writes first in a new cluster; others agree on their founding first.
     first_records: Vec<Record>,
-    waiting: BTreeMap<Ticket, ReplyTo>,
+    /// None on a node that is no broker.
+    registration: Option<Registration>,
+    errands: Errands,
+    askers: BTreeMap<Ticket, Asker>,
     next_ticket: u64,
     events: VecDeque<ClusterEvent>,
 }
@@ -96,7 +151,9 @@ impl Cluster {
     pub(crate) fn new(config: &ClusterConfig<'_>) -> Self {
         let node_id = config.broker.node_id;
         let fixed = config.fixed.clone();
-        let rng = ChaCha12Rng::from_seed(config.seed);
+        let mut rng = ChaCha12Rng::from_seed(config.seed);
+        let mut founding_id = [0; 16];
+        rng.fill_bytes(&mut founding_id);
         let controller =
             Controller::new(node_id, fixed.clone(), rng).with_planted(config.broker.planted);
         let settings = settings(controller.committed(), &fixed, node_id);
@@ -108,22 +165,26 @@ impl Cluster {
             log_dir: LogDirId(0),
             owner: config.owner,
         };
-        let raft = Raft::new(raft_config(config, &settings), local);
-        let registration = Registration::new(config);
+        let founding_id = Uuid::from_random(founding_id);
+        let raft_config = founding::raft_config(config, &settings, founding_id);
         Self {
             node_id,
             planted: config.broker.planted,
             fixed,
             settings,
-            raft,
+            cluster_id: config.meta.cluster_id.clone(),
+            directory: config.meta.directory_id,
+            quorum_timeout_ms: raft_config.request_timeout_ms,
+            raft: Raft::new(raft_config, local),
             controller,
-            registration,
             first_records: if config.broker.is_alone() {
-                first_records(config)
+                founding::first_records(config, founding_id)
             } else {
                 Vec::new()
             },
-            waiting: BTreeMap::new(),
+            registration: config.broker.is_broker().then(|| Registration::new(config)),
+            errands: Errands::default(),
+            askers: BTreeMap::new(),
             next_ticket: 0,
             events: VecDeque::new(),
         }
@@ -137,6 +198,9 @@ impl Cluster {
             planted: self.planted,
         };
         self.raft.start(&mut context);
+        if self.cluster_id.is_some() {
+            self.begin_registration(now);
+        }
     }
 
     pub(crate) fn on_completion(
@@ -171,10 +235,11 @@ impl Cluster {
         };
         self.raft.on_timeout(&mut context);
         // The own heartbeat first: a node that was paused must not fence itself when it wakes.
-        if self.registration.is_heartbeat_due(now.instant) {
-            self.send_heartbeat(now);
-        }
+        self.maybe_heartbeat(now);
         self.controller.on_timeout(now.instant);
+        while let Some((request, purpose)) = self.errands.overdue(now.instant) {
+            self.give_up(now, &request, purpose);
+        }
     }
 
     /// Writes what a clean stop needs of the metadata log; [`ClusterEvent::Closed`] follows.
@@ -188,48 +253,34 @@ impl Cluster {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
+        let heartbeat = self.registration.as_ref().and_then(Registration::deadline);
         let deadlines = [
             self.raft.deadline(),
-            self.registration.deadline(),
+            heartbeat.filter(|_| !self.has_heartbeat_under_way()),
             self.controller.deadline(),
+            self.errands.deadline(self.knows_controller()),
         ];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Takes what another replica of the metadata log asks; [`Self::poll_peer_reply`] hands out the answer.
-    pub(crate) fn on_peer_request(
-        &mut self,
-        now: Now,
-        storage: &mut StorageQueue,
-        ticket: PeerTicket,
-        request: PeerRequest,
-    ) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
-        self.raft.on_peer_request(&mut context, request, ticket);
+    /// Asks the active controller, wherever it is; the reply comes as [`ClusterEvent::Reply`].
+    pub(crate) fn submit(&mut self, now: Now, request: ControllerRequest, to: ReplyTo) {
+        let purpose = Purpose::Client(to);
+        self.errands.add(now.instant, request, purpose, FORWARD_MS);
     }
 
-    /// Takes the oldest answer to another replica.
-    pub(crate) fn poll_peer_reply(&mut self) -> Option<(PeerTicket, PeerReply)> {
-        self.raft.poll_reply()
+    /// Asks the active controller for a change of in-sync sets; [`ClusterEvent::InSyncSets`] follows under this number.
+    pub(crate) fn propose(&mut self, now: Now, number: u64, request: AlterPartitionRequestData) {
+        let request = ControllerRequest::AlterPartition(request, ALTER_PARTITION);
+        let purpose = Purpose::InSyncSets(number);
+        self.errands.add(now.instant, request, purpose, OWN_MS);
     }
 
-    /// Asks the controller; the reply comes as [`ClusterEvent::Reply`].
-    pub(crate) fn submit(&mut self, now: Now, version: i16, request: AdminRequest, to: ReplyTo) {
+    /// Lets the controller here decide on a request that came over its listener; the reply is NOT_CONTROLLER if it does not.
+    pub(crate) fn decide(&mut self, now: Now, request: ControllerRequest, call: Call) {
+        let refusal = refusal::refused(&request, ErrorCode::NotController);
         let ticket = self.ticket();
-        self.waiting.insert(ticket, to);
-        self.controller
-            .handle(now.instant, ticket, request.for_controller(version));
-    }
-
-    /// Asks the controller to create topics that a Metadata request named.
-    pub(crate) fn auto_create(&mut self, now: Now, names: Vec<String>, to: ReplyTo) {
-        let ticket = self.ticket();
-        self.waiting.insert(ticket, to);
-        let request = ControllerRequest::AutoCreateTopics(names);
+        self.askers.insert(ticket, Asker::Call(call, refusal));
         self.controller.handle(now.instant, ticket, request);
     }
 
@@ -238,18 +289,22 @@ impl Cluster {
         Ticket(self.next_ticket)
     }
 
-    fn send_heartbeat(&mut self, now: Now) {
-        let ticket = self.ticket();
-        let interval = u64::try_from(self.settings.broker_heartbeat_interval_ms).unwrap_or(1);
-        let due = now.instant.plus_millis(interval.max(1));
-        let seen = self.controller.committed_end().saturating_sub(1);
-        if let Some(request) = self.registration.heartbeat(ticket, due, seen) {
-            let request = ControllerRequest::BrokerHeartbeat(request);
-            self.controller.handle(now.instant, ticket, request);
+    /// Tells the controller that this broker wants to stop; [`ClusterEvent::MayStop`] follows.
+    pub(crate) fn shut_down(&mut self, now: Now) {
+        if let Some(registration) = &mut self.registration {
+            registration.shut_down();
+            self.maybe_heartbeat(now);
         }
     }
 
-    /// Carries records and replies between quorum and controller; returns what the broker must act on, oldest first.
+    /// Returns whether another broker may take over what this one leads.
+    pub(crate) fn has_other_brokers(&self) -> bool {
+        let mut brokers = self.image().brokers().values();
+        brokers.any(|broker| broker.id != self.node_id && broker.is_active())
+    }
+
+    /// Carries records, calls and replies between quorum, controller and links; returns what the broker must act on, oldest
+    /// first.
     pub(crate) fn poll(&mut self, now: Now, storage: &mut StorageQueue) -> Option<ClusterEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -261,96 +316,18 @@ impl Cluster {
                 }
                 continue;
             }
-            let output = self.controller.poll_output()?;
-            if let Err(message) = self.on_controller_output(now, storage, output) {
-                return Some(ClusterEvent::Fatal(message));
-            }
-        }
-    }
-
-    fn on_raft_event(
-        &mut self,
-        now: Now,
-        storage: &mut StorageQueue,
-        event: RaftEvent,
-    ) -> Result<(), String> {
-        match event {
-            RaftEvent::SnapshotLoaded {
-                end_offset,
-                records,
-                ..
-            } => {
-                let records = decode(&records)?;
-                let loaded = self.controller.load_snapshot(end_offset, &records);
-                loaded.map_err(|error| format!("the metadata snapshot does not fit: {error}"))?;
-                self.refresh_settings();
-            }
-            RaftEvent::Committed {
-                base_offset,
-                records,
-                ..
-            } => {
-                self.on_committed(base_offset, &records)?;
-            }
-            RaftEvent::Founding => self.events.push_back(ClusterEvent::Founding),
-            RaftEvent::BecameLeader { epoch } => {
-                let log_end = self.raft.probe().log_end;
-                self.controller.skip_to(self.raft.high_watermark());
-                self.controller.become_leader(now.instant, epoch, log_end);
-                let first_records = std::mem::take(&mut self.first_records);
-                if self.image().cluster_id().is_none() && !first_records.is_empty() {
-                    self.controller.append_own(first_records);
+            if let Some(output) = self.controller.poll_output() {
+                if let Err(message) = self.on_controller_output(now, storage, output) {
+                    return Some(ClusterEvent::Fatal(message));
                 }
-                self.register(now);
+                continue;
             }
-            RaftEvent::SnapshotNeeded { at } => {
-                let records = encode(&self.controller.committed().to_snapshot_records())?;
-                let mut context = RaftContext {
-                    now,
-                    storage,
-                    planted: self.planted,
-                };
-                self.raft.write_snapshot(&mut context, at, records);
+            self.maybe_heartbeat(now);
+            if self.ask_controller(now) {
+                continue;
             }
-            RaftEvent::LostLeadership { .. } => self.controller.resign(),
-            // The node has no links to peers yet, so there is nobody to hear these from.
-            RaftEvent::LeaderChanged { .. } | RaftEvent::Warning { .. } => {}
-            RaftEvent::Notice(event) => self.events.push_back(ClusterEvent::Told(event)),
-            RaftEvent::Closed => self.events.push_back(ClusterEvent::Closed),
-            RaftEvent::Fatal { message } => return Err(message),
+            return self.poll_replica();
         }
-        Ok(())
-    }
-
-    fn on_committed(&mut self, base_offset: Offset, records: &[Bytes]) -> Result<(), String> {
-        let changes = if self.controller.leading_epoch().is_some() {
-            let length = Offset::try_from(records.len()).unwrap_or(Offset::MAX);
-            self.controller
-                .on_committed(base_offset.saturating_add(length))
-        } else {
-            self.controller
-                .replay_committed(base_offset, &decode(records)?)
-        };
-        let changes = changes.map_err(|error| format!("the metadata log does not fit: {error}"))?;
-        self.events
-            .extend(changes.into_iter().map(ClusterEvent::Changed));
-        Ok(())
-    }
-
-    fn register(&mut self, now: Now) {
-        self.refresh_settings();
-        let ticket = self.ticket();
-        let previous = self
-            .controller
-            .committed()
-            .broker(self.node_id)
-            .map(|broker| broker.epoch);
-        let request = self.registration.register(ticket, previous);
-        self.controller.handle(
-            now.instant,
-            ticket,
-            ControllerRequest::RegisterBroker(request),
-        );
     }
 
     fn on_controller_output(
@@ -369,41 +346,24 @@ impl Cluster {
                 };
                 match self.raft.append(&mut context, encoded) {
                     Ok((base_offset, _)) => self.controller.on_appended(base_offset),
+                    // Another leads by now; the controller hears of it next, and forgets what it decided.
+                    Err(AppendError::NotLeader { .. }) => return Ok(()),
                     Err(error) => return Err(format!("the metadata log took no record: {error}")),
                 }
                 // The heartbeat that unfences rides in the same sync as the registration.
-                if self.registration.learn_epoch(&records) {
-                    self.send_heartbeat(now);
+                let registration = self.registration.as_mut();
+                if registration.is_some_and(|known| known.learn_epoch(&records))
+                    && !self.has_heartbeat_under_way()
+                {
+                    // It counts as read: it is decided here, in this very process.
+                    let epoch = self.broker_epoch().unwrap_or(-1);
+                    let read = self.controller.committed_end().saturating_sub(1);
+                    self.send_heartbeat(now, read.max(epoch));
                 }
             }
-            ControllerOutput::Reply(ticket, reply) => self.on_reply(ticket, reply)?,
+            ControllerOutput::Reply(ticket, reply) => self.on_decided(now, ticket, reply),
         }
         Ok(())
-    }
-
-    fn on_reply(&mut self, ticket: Ticket, reply: ControllerReply) -> Result<(), String> {
-        match reply {
-            ControllerReply::RegisterBroker(response) => {
-                self.registration.on_registered(response.error_code)
-            }
-            ControllerReply::BrokerHeartbeat(response) => {
-                if self
-                    .registration
-                    .on_heartbeat(ticket, response.error_code, response.is_fenced)
-                {
-                    self.refresh_settings();
-                    self.events.push_back(ClusterEvent::Registered);
-                }
-                Ok(())
-            }
-            reply => {
-                if let Some(to) = self.waiting.remove(&ticket) {
-                    let reply = AdminReply::from_controller(reply);
-                    self.events.push_back(ClusterEvent::Reply(to, reply));
-                }
-                Ok(())
-            }
-        }
     }
 
     /// Reads the broker's settings anew from the committed metadata.
@@ -444,9 +404,15 @@ impl Cluster {
         describe_configs(self.image(), &context, request)
     }
 
-    /// Returns the active controller, as clients are told: any broker takes their requests.
-    pub(crate) const fn controller_id(&self) -> NodeId {
-        self.node_id
+    /// Returns the active controller, as clients are told: some live broker, for any of them takes their requests (KIP-590).
+    pub(crate) fn controller_id(&self) -> Option<NodeId> {
+        let live = |id: &NodeId| {
+            self.image()
+                .broker(*id)
+                .is_some_and(|broker| !broker.fenced)
+        };
+        let own = Some(self.node_id).filter(live);
+        own.or_else(|| self.image().brokers().keys().copied().find(live))
     }
 
     /// Lists registered brokers with their address on a listener, fenced ones too.
@@ -472,13 +438,20 @@ impl Cluster {
     }
 
     /// Returns the epoch of this broker's registration.
-    pub(crate) const fn broker_epoch(&self) -> Option<i64> {
-        self.registration.epoch()
+    pub(crate) fn broker_epoch(&self) -> Option<i64> {
+        self.registration.as_ref().and_then(Registration::epoch)
     }
 
     /// Returns whether the incarnation before this one stopped cleanly.
-    pub(crate) const fn was_clean(&self) -> bool {
-        self.registration.was_clean()
+    pub(crate) fn was_clean(&self) -> bool {
+        self.registration
+            .as_ref()
+            .is_some_and(Registration::was_clean)
+    }
+
+    /// Returns the id of this node's log directory.
+    pub(crate) const fn directory(&self) -> Uuid {
+        self.directory
     }
 
     /// Returns the synced mark of the metadata log.
@@ -514,66 +487,4 @@ fn decode(records: &[Bytes]) -> Result<Vec<Record>, String> {
     let decoded: Result<Vec<Record>, RecordError> =
         records.iter().map(|bytes| Record::decode(bytes)).collect();
     decoded.map_err(|error| error.to_string())
-}
-
-fn raft_config(config: &ClusterConfig<'_>, settings: &BrokerSettings) -> RaftConfig {
-    let own = config.meta.directory_id;
-    let node_id = config.broker.node_id;
-    let named = config.broker.voters.iter().map(|voter| Voter {
-        id: voter.node_id,
-        directory: (voter.node_id == node_id).then_some(own),
-        endpoints: Vec::new(),
-    });
-    let alone = Voter {
-        id: node_id,
-        directory: Some(own),
-        endpoints: Vec::new(),
-    };
-    let voters = if config.broker.voters.is_empty() {
-        VoterSet::new([alone])
-    } else {
-        VoterSet::new(named)
-    };
-    let cluster_id = config.meta.cluster_id.clone();
-    let mut raft = RaftConfig::new(cluster_id, check_cluster, voters);
-    raft.seed = config.seed;
-    raft.recovery_point = config.recovery_point;
-    raft.is_new_identity = config.is_new;
-    if !config.broker.is_alone() {
-        raft.bootstrap_records = encode(&first_records(config)).unwrap_or_default();
-    }
-    let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);
-    raft.max_record_bytes_between_snapshots =
-        unsigned(settings.metadata_log_max_record_bytes_between_snapshots);
-    raft.max_snapshot_interval_ms = unsigned(settings.metadata_log_max_snapshot_interval_ms);
-    raft
-}
-
-fn first_records(config: &ClusterConfig<'_>) -> Vec<Record> {
-    let image = MetadataImage::new();
-    let Some(cluster_id) = Uuid::from_base64(&config.meta.cluster_id) else {
-        return Vec::new();
-    };
-    let voter = VoterV1 {
-        node_id: config.broker.node_id,
-        directory_id: config.meta.directory_id,
-        endpoints: Vec::new(),
-    };
-    let context = BootstrapContext {
-        cluster_id,
-        voters: vec![voter],
-        layers: image.layers(config.fixed, config.broker.node_id),
-    };
-    bootstrap_records(&image, &context)
-}
-
-/// Refuses the metadata log of another cluster.
-fn check_cluster(cluster_id: &str, record: &[u8]) -> Result<(), String> {
-    match Record::decode(record) {
-        Ok(Record::ClusterId(found)) if found.cluster_id != cluster_id => Err(format!(
-            "it names cluster {}, this is {cluster_id}",
-            found.cluster_id
-        )),
-        _ => Ok(()),
-    }
 }

@@ -3,8 +3,11 @@
 use super::ClusterConfig;
 use crate::{
     controller::{
-        Ticket,
-        messages::{BrokerHeartbeatRequestData, BrokerRegistrationRequestData},
+        image::BrokerImage,
+        messages::{
+            BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
+            BrokerRegistrationResponseData,
+        },
         records::{
             ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_MAX, Record,
         },
@@ -20,7 +23,16 @@ use crate::{
 /// `PLAINTEXT` in Kafka's numbering of security protocols.
 const PLAINTEXT: i16 = 0;
 
+/// How long a registration that another process of this id holds up is tried (`initial.broker.registration.timeout.ms`).
+const DUPLICATE_MS_MAX: u64 = 60_000;
+
 /// The registration of this incarnation.
+///
+/// | stage | what | leads on |
+/// | --- | --- | --- |
+/// | idle | the cluster or its id is not known yet | [`Registration::begin`] |
+/// | asked | the controller is asked for an epoch | the answer, or the record itself, whichever is here first |
+/// | registered | heartbeats say how much of the metadata is read here | the record that unfences |
 #[derive(Debug)]
 pub(super) struct Registration {
     node_id: NodeId,
@@ -28,10 +40,28 @@ pub(super) struct Registration {
     request: BrokerRegistrationRequestData,
     clean_epoch: i64,
     was_clean: bool,
+    has_begun: bool,
+    refused_since: Option<Instant>,
+    /// The epoch of the incarnation before, as the metadata read so far knows it.
+    previous: Option<i64>,
     epoch: Option<i64>,
-    is_serving: bool,
+    /// Whether the metadata read here holds this registration.
+    is_read: bool,
+    is_unfenced: bool,
     heartbeat_due: Option<Instant>,
-    asked: Option<Ticket>,
+    wants_shut_down: bool,
+    may_stop: bool,
+}
+
+/// What the metadata says of this broker's registration now that it did not say before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Registered: the partitions assigned to it may be taken up.
+    Registered,
+    /// It may lead and be in sync.
+    Unfenced,
+    /// Another incarnation took its place, or somebody unregistered it.
+    Replaced,
 }
 
 impl Registration {
@@ -51,13 +81,13 @@ impl Registration {
             .collect();
         let request = BrokerRegistrationRequestData {
             broker_id: config.broker.node_id.0,
-            cluster_id: KafkaString::from(config.meta.cluster_id.clone()),
             incarnation_id: config.incarnation.into(),
             listeners,
             rack: config.broker.rack.clone().map(KafkaString::from),
             features: supported_features(),
             log_dirs: vec![config.meta.directory_id.into()],
-            previous_broker_epoch: -1,
+            // The marker of a clean stop names the epoch that it vouches for; the controller knows whether that was the last.
+            previous_broker_epoch: config.clean_epoch,
             ..BrokerRegistrationRequestData::default()
         };
         Self {
@@ -66,27 +96,28 @@ impl Registration {
             request,
             clean_epoch: config.clean_epoch,
             was_clean: false,
+            has_begun: false,
+            refused_since: None,
+            previous: None,
             epoch: None,
-            is_serving: false,
+            is_read: false,
+            is_unfenced: false,
             heartbeat_due: None,
-            asked: None,
+            wants_shut_down: false,
+            may_stop: false,
         }
     }
 
-    /// Makes the request; a clean marker counts only for the incarnation that registered last.
-    pub(super) fn register(
-        &mut self,
-        ticket: Ticket,
-        previous: Option<i64>,
-    ) -> BrokerRegistrationRequestData {
-        self.asked = Some(ticket);
-        self.was_clean = previous.is_some_and(|previous| previous == self.clean_epoch);
-        let mut request = self.request.clone();
-        request.previous_broker_epoch = if self.was_clean { self.clean_epoch } else { -1 };
-        request
+    /// Makes the request, once.
+    pub(super) fn begin(&mut self, cluster_id: &str) -> Option<BrokerRegistrationRequestData> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return None;
+        }
+        self.request.cluster_id = KafkaString::from(cluster_id.to_owned());
+        Some(self.request.clone())
     }
 
-    /// Looks for this incarnation's registration among records being appended; its epoch is known from then on.
+    /// Looks for this incarnation's registration among records being appended here; its epoch is known from then on.
     pub(super) fn learn_epoch(&mut self, records: &[Record]) -> bool {
         let own = records.iter().find_map(|record| match record {
             Record::RegisterBroker(own)
@@ -102,9 +133,27 @@ impl Registration {
         own.is_some()
     }
 
-    pub(super) fn on_registered(&self, error_code: i16) -> Result<(), String> {
-        match ErrorCode::from_code(error_code) {
-            Some(ErrorCode::None) => Ok(()),
+    /// Takes the answer to a registration: `Ok(true)` when it is to be asked for again.
+    pub(super) fn on_answer(
+        &mut self,
+        now: Instant,
+        answer: &BrokerRegistrationResponseData,
+    ) -> Result<bool, String> {
+        match ErrorCode::from_code(answer.error_code) {
+            Some(ErrorCode::None) => {
+                self.epoch.get_or_insert(answer.broker_epoch);
+                Ok(false)
+            }
+            Some(ErrorCode::DuplicateBrokerRegistration) => {
+                let since = *self.refused_since.get_or_insert(now);
+                if since.plus_millis(DUPLICATE_MS_MAX) > now {
+                    return Ok(true);
+                }
+                Err(format!(
+                    "another process is registered as broker {} and alive: stop it, or give this one a node.id of its own",
+                    self.node_id
+                ))
+            }
             code => Err(format!(
                 "the controller refused to register broker {}: {}",
                 self.node_id,
@@ -113,39 +162,73 @@ impl Registration {
         }
     }
 
-    /// Makes a heartbeat, once the epoch is known.
+    /// Asks again for what was refused or not answered.
+    pub(super) fn request(&self) -> BrokerRegistrationRequestData {
+        self.request.clone()
+    }
+
+    /// Looks at what the metadata read so far says of this broker.
+    pub(super) fn see(&mut self, broker: Option<&BrokerImage>) -> Vec<Standing> {
+        let own = broker.filter(|broker| broker.incarnation_id == self.incarnation);
+        let Some(own) = own else {
+            self.previous = broker.map(|broker| broker.epoch);
+            return match self.is_read {
+                true => vec![Standing::Replaced],
+                false => Vec::new(),
+            };
+        };
+        let mut news = Vec::new();
+        self.epoch = Some(own.epoch);
+        if !std::mem::replace(&mut self.is_read, true) {
+            self.was_clean = self.clean_epoch >= 0 && self.previous == Some(self.clean_epoch);
+            // The next heartbeat says that the registration is read: nobody need wait for it.
+            self.heartbeat_due = Some(Instant::ORIGIN);
+            news.push(Standing::Registered);
+        }
+        if !own.fenced && !self.is_unfenced {
+            news.push(Standing::Unfenced);
+        }
+        self.is_unfenced = !own.fenced;
+        news
+    }
+
+    /// Makes a heartbeat, once the epoch is known; the next is due after this one is answered, at the latest at `due`.
     pub(super) fn heartbeat(
         &mut self,
-        ticket: Ticket,
         due: Instant,
-        seen: i64,
+        read: i64,
     ) -> Option<BrokerHeartbeatRequestData> {
-        self.heartbeat_due = Some(due);
-        self.asked = Some(ticket);
         let broker_epoch = self.epoch?;
-        // The registration itself counts as read: it is decided here, in this very process.
-        let current_metadata_offset = seen.max(broker_epoch);
+        self.heartbeat_due = Some(due);
         Some(BrokerHeartbeatRequestData {
             broker_id: self.node_id.0,
             broker_epoch,
-            current_metadata_offset,
+            current_metadata_offset: read,
+            want_shut_down: self.wants_shut_down,
             ..BrokerHeartbeatRequestData::default()
         })
     }
 
-    /// Takes a heartbeat's answer; returns true when this broker is unfenced for the first time.
-    pub(super) fn on_heartbeat(&mut self, ticket: Ticket, error_code: i16, fenced: bool) -> bool {
-        let is_first = self.asked == Some(ticket) && error_code == 0 && !fenced && !self.is_serving;
-        self.is_serving |= is_first;
-        is_first
+    /// Takes a heartbeat's answer; returns true when this broker may stop, as it wanted.
+    pub(super) fn on_heartbeat(&mut self, answer: &BrokerHeartbeatResponseData) -> bool {
+        let may_stop = self.wants_shut_down && answer.error_code == 0 && answer.should_shut_down;
+        let is_news = may_stop && !self.may_stop;
+        self.may_stop |= may_stop;
+        is_news
+    }
+
+    /// Wants to stop, from the next heartbeat on.
+    pub(super) fn shut_down(&mut self) {
+        self.wants_shut_down = true;
+        self.heartbeat_due = Some(Instant::ORIGIN);
     }
 
     pub(super) fn is_heartbeat_due(&self, now: Instant) -> bool {
-        self.heartbeat_due.is_some_and(|due| due <= now)
+        self.epoch.is_some() && self.heartbeat_due.is_some_and(|due| due <= now)
     }
 
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.heartbeat_due
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.heartbeat_due.filter(|_| self.epoch.is_some())
     }
 
     pub(super) const fn epoch(&self) -> Option<i64> {

@@ -28,6 +28,12 @@ pub struct BrokerSettings {
     pub replica_lag_time_max_ms: i64,
     /// `replica.fetch.backoff.ms`.
     pub replica_fetch_backoff_ms: i32,
+    /// `replica.fetch.max.bytes`: what a follower takes of one partition.
+    pub replica_fetch_max_bytes: i32,
+    /// `replica.fetch.min.bytes`.
+    pub replica_fetch_min_bytes: i32,
+    /// `replica.fetch.response.max.bytes`: what a follower takes at once.
+    pub replica_fetch_response_max_bytes: i32,
     /// `replica.fetch.wait.max.ms`.
     pub replica_fetch_wait_max_ms: i32,
     /// `broker.heartbeat.interval.ms`.
@@ -108,6 +114,9 @@ impl BrokerSettings {
             ),
             replica_lag_time_max_ms: long("replica.lag.time.max.ms"),
             replica_fetch_backoff_ms: int("replica.fetch.backoff.ms"),
+            replica_fetch_max_bytes: int("replica.fetch.max.bytes"),
+            replica_fetch_min_bytes: int("replica.fetch.min.bytes"),
+            replica_fetch_response_max_bytes: int("replica.fetch.response.max.bytes"),
             replica_fetch_wait_max_ms: int("replica.fetch.wait.max.ms"),
             broker_heartbeat_interval_ms: long("broker.heartbeat.interval.ms"),
             broker_session_timeout_ms: long("broker.session.timeout.ms"),

@@ -95,12 +95,7 @@ pub(super) fn cluster(
         is_fenced: broker.fenced,
         ..DescribeClusterBroker::default()
     });
-    let response = described(
-        cluster,
-        request,
-        nodes.collect(),
-        Some(cluster.controller_id()),
-    );
+    let response = described(cluster, request, nodes.collect(), cluster.controller_id());
     frontend.answer(services, call, response);
 }
 

@@ -9,6 +9,7 @@ use super::{Call, Frontend, Services};
 use crate::{
     cluster::{Cluster, ReplyTo},
     controller::{
+        ControllerRequest,
         decide::{invalid_topic_name, is_internal_topic},
         image::{PartitionImage, TopicImage},
     },
@@ -28,6 +29,8 @@ const TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
 const CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
 /// "Not asked for".
 const NO_OPERATIONS: i32 = i32::MIN;
+/// "Nobody".
+const NO_NODE: i32 = -1;
 
 /// Executes a Metadata request.
 pub(super) fn execute(
@@ -42,7 +45,8 @@ pub(super) fn execute(
     }
     let now = services.now;
     let reply_to = ReplyTo::Metadata(Box::new((call, request)));
-    services.cluster.auto_create(now, missing, reply_to);
+    let request = ControllerRequest::AutoCreateTopics(missing);
+    services.cluster.submit(now, request, reply_to);
 }
 
 /// Answers a request after its missing topics were created, or not: `refused` says why.
@@ -58,7 +62,7 @@ pub(super) fn respond(
     let mut response = MetadataResponseData {
         brokers: brokers(cluster, &listener),
         cluster_id: cluster.image().cluster_id().map(text),
-        controller_id: cluster.controller_id().0,
+        controller_id: cluster.controller_id().map_or(NO_NODE, |id| id.0),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS
         } else {

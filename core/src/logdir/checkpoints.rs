@@ -16,7 +16,7 @@ pub enum CheckpointKind {
     HighWatermark,
     /// The clean-shutdown marker: not a checkpoint, but written in the same way, last.
     CleanShutdown,
-    /// `meta.properties`, written once.
+    /// `meta.properties`: written once, and again when the cluster has a name.
     MetaProperties,
 }
 
@@ -65,18 +65,16 @@ impl Checkpoints {
             return;
         }
         let path = self.root.join(kind.file_name());
-        let file = match kind {
-            // Nothing in the directory rests on it before it is durable, so a torn one is known for what it is.
-            CheckpointKind::MetaProperties => {
-                AtomicFile::start_first(storage, self.owner, path, content)
-            }
-            CheckpointKind::RecoveryPoint
-            | CheckpointKind::LogStart
-            | CheckpointKind::HighWatermark
-            | CheckpointKind::CleanShutdown => {
-                AtomicFile::start(storage, self.owner, path, content)
-            }
-        };
+        let file = AtomicFile::start(storage, self.owner, path, content);
+        self.writing.push((kind, file));
+    }
+
+    /// Writes the first `meta.properties` of a new directory. Nothing in there rests on it before it is durable, so a torn one
+    /// is known for what it is.
+    pub fn write_identity(&mut self, storage: &mut StorageQueue, content: Bytes) {
+        let kind = CheckpointKind::MetaProperties;
+        let path = self.root.join(kind.file_name());
+        let file = AtomicFile::start_first(storage, self.owner, path, content);
         self.writing.push((kind, file));
     }
 

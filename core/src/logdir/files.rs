@@ -22,8 +22,8 @@ pub const HIGH_WATERMARK: &str = "replication-offset-checkpoint";
 /// Who owns a log directory (`meta.properties`, version 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaProperties {
-    /// The cluster.
-    pub cluster_id: String,
+    /// The cluster; none while this node has not found out yet which it belongs to.
+    pub cluster_id: Option<String>,
     /// The node.
     pub node_id: NodeId,
     /// This directory (KIP-858): another disk under the same path has another id.
@@ -55,7 +55,9 @@ impl MetaProperties {
     pub fn encode(&self) -> Bytes {
         let mut text = String::from("#\n");
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "cluster.id={}", self.cluster_id);
+        if let Some(cluster_id) = &self.cluster_id {
+            let _ = writeln!(text, "cluster.id={cluster_id}");
+        }
         let _ = writeln!(text, "directory.id={}", self.directory_id);
         let _ = writeln!(text, "node.id={}", self.node_id);
         let _ = writeln!(text, "version=1");
@@ -86,10 +88,10 @@ impl MetaProperties {
         let directory = value("directory.id")?;
         let directory_id =
             Uuid::from_base64(&directory).ok_or_else(|| invalid("directory.id", directory))?;
-        let cluster_id = value("cluster.id")?;
-        if cluster_id.is_empty() {
-            return Err(invalid("cluster.id", cluster_id));
-        }
+        let cluster_id = match value("cluster.id") {
+            Ok(empty) if empty.is_empty() => return Err(invalid("cluster.id", empty)),
+            cluster_id => cluster_id.ok(),
+        };
         Ok(Self {
             cluster_id,
             node_id: NodeId(node_id),
@@ -127,7 +129,7 @@ mod tests {
     fn meta() -> MetaProperties {
         let directory_id = Uuid::from_random([7; 16]);
         MetaProperties {
-            cluster_id: "seed".into(),
+            cluster_id: Some("seed".into()),
             node_id: NodeId(3),
             directory_id,
         }

@@ -170,19 +170,53 @@ pub fn decode_response<R: ClientRequest>(
         Ok(id)
     });
     let correlation_id = header.map_err(|fault| ResponseError::Header { fault: fault.fault })?;
-    let mut body = frame.slice(reader.position()..);
+    let body = frame.slice(reader.position()..);
     let version = if api == ApiKey::ApiVersions && says_unsupported(&body) {
         0
     } else {
         version
     };
+    Ok((correlation_id, decode_body::<R>(version, body)?))
+}
+
+/// Writes a request's body alone, for a call between nodes.
+///
+/// # Errors
+///
+/// Returns an [`EncodeError`] for an unknown version, a value too long for the wire, or a field
+/// set that `version` lacks.
+pub fn encode_body<R: ClientRequest>(version: i16, request: &R) -> Result<Bytes, EncodeError> {
+    let api = R::API;
+    if !api.serves(version) {
+        return Err(EncodeError::Version { api, version });
+    }
+    let codec = |source| EncodeError::Codec {
+        api,
+        version,
+        source: CodecFault::from(source),
+    };
+    let mut buffer = BytesMut::with_capacity(request.len(version).map_err(codec)?);
+    request.put(&mut buffer, version).map_err(codec)?;
+    Ok(buffer.freeze())
+}
+
+/// Reads the body of an answer to a call between nodes.
+///
+/// # Errors
+///
+/// Returns a [`ResponseError`] for a damaged body.
+pub fn decode_body<R: ClientRequest>(
+    version: i16,
+    mut body: Bytes,
+) -> Result<R::Response, ResponseError> {
+    let api = R::API;
     let response = R::answer(&mut body, version).map_err(|source| ResponseError::Body {
         api,
         version,
         source: source.into(),
     })?;
     match body.len() {
-        0 => Ok((correlation_id, response)),
+        0 => Ok(response),
         count => Err(ResponseError::Trailing {
             api,
             version,

@@ -54,7 +54,7 @@ pub use kacrab_protocol::{KafkaString, KafkaUuid};
 pub use self::{
     api::{Advertised, ApiKey, ApiSpec, Listener, VersionRange, advertised, api_versions},
     call::{encode_call, split_answer},
-    client::{ClientRequest, decode_response, encode_request},
+    client::{ClientRequest, decode_body, decode_response, encode_body, encode_request},
     endpoint::{LeaderIdAndEpoch, NodeEndpoint},
     error_code::ErrorCode,
     fault::{CodecFault, DecodeError, EncodeError, Fault, FaultAction, ResponseError},

@@ -175,8 +175,9 @@ impl IsrProposals {
 
     /// Returns when [`IsrProposals::poll`] is to be called although nothing new was submitted.
     #[must_use]
-    pub const fn deadline(&self) -> Option<Instant> {
-        self.retry_at
+    pub fn deadline(&self) -> Option<Instant> {
+        let is_waiting = self.in_flight.is_none() && !self.waiting.is_empty();
+        self.retry_at.filter(|_| is_waiting)
     }
 }
 

@@ -257,7 +257,11 @@ impl Fetcher {
     }
 
     fn fetch(&mut self, now: Instant) -> Option<FetchAsk> {
-        if self.in_flight.is_some() || self.ready.is_empty() && self.soon.is_empty() {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        if self.ready.is_empty() && self.soon.is_empty() {
+            self.hold_until = None;
             return None;
         }
         if !self.soon.is_empty() {

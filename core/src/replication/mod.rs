@@ -28,6 +28,7 @@ mod progress;
 mod read_replica;
 mod settings;
 mod slot;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

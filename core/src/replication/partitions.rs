@@ -468,6 +468,11 @@ impl Partitions {
         self.names.get(&id)
     }
 
+    /// Iterates over all topics by name.
+    pub fn topics(&self) -> impl Iterator<Item = (&TopicName, Uuid)> {
+        self.topics.iter().map(|(name, entry)| (name, entry.id))
+    }
+
     /// Iterates over all partitions in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (SlotId, &Partition)> {
         self.slots
