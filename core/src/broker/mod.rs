@@ -325,6 +325,8 @@ mod cluster_tests;
 #[cfg(test)]
 mod listener_tests;
 #[cfg(test)]
+mod replica_tests;
+#[cfg(test)]
 mod session_tests;
 #[cfg(test)]
 mod tests;

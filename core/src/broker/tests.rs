@@ -345,7 +345,7 @@ impl Host {
         self.ask(5, &request).topics[0].partitions[0].offset
     }
 
-    fn fetch(&mut self, topic: &str, offset: i64) -> Option<Bytes> {
+    pub(super) fn fetch(&mut self, topic: &str, offset: i64) -> Option<Bytes> {
         let partition = FetchPartition {
             fetch_offset: offset,
             partition_max_bytes: 1 << 20,
