@@ -19,8 +19,8 @@ use crate::{
 
 /// What the link may add to the time that the leader takes for an answer (`replica.socket.timeout.ms`).
 const SOCKET_TIMEOUT_MS: u64 = 30_000;
-/// What an answer may hold beyond its records.
-const ANSWER_BYTES_MORE: usize = 16 << 20;
+/// What an answer may hold beyond what was asked for: one batch, as large as a frame may be; the lane's own limit counts too.
+const ANSWER_BYTES_MORE: usize = 100 << 20;
 /// The largest answer that a question about offsets may have.
 const OFFSET_ANSWER_BYTES_MAX: usize = 1 << 20;
 

@@ -141,7 +141,8 @@ impl Registration {
     ) -> Result<bool, String> {
         match ErrorCode::from_code(answer.error_code) {
             Some(ErrorCode::None) => {
-                self.epoch.get_or_insert(answer.broker_epoch);
+                // What was learnt while it was appended here may have been lost with this node's leadership.
+                self.epoch = Some(answer.broker_epoch);
                 Ok(false)
             }
             Some(ErrorCode::DuplicateBrokerRegistration) => {
