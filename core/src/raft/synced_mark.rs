@@ -40,6 +40,8 @@ pub(super) struct SyncedMark {
     slot: u64,
     /// Whether the folder entry of the file may be new.
     is_new: bool,
+    /// Whether nothing was written yet that a sync could make durable.
+    is_blank: bool,
     /// When the last write is to be made durable.
     sync_at: Option<Instant>,
     syncing: Option<OpId>,
@@ -71,6 +73,7 @@ impl SyncedMark {
             written: 0,
             slot: 0,
             is_new: true,
+            is_blank: true,
             sync_at: None,
             syncing: None,
             lowering: None,
@@ -98,6 +101,7 @@ impl SyncedMark {
             return;
         }
         self.written = synced;
+        self.is_blank = false;
         let write = FileOp::Write {
             file,
             at: self.slot * SLOT_BYTES,
@@ -116,6 +120,7 @@ impl SyncedMark {
         };
         self.is_held = true;
         self.written = to;
+        self.is_blank = false;
         self.sync_at = None;
         let writes = [0, SLOT_BYTES].map(|at| {
             let data = WriteData::from_body(encode(to));
@@ -139,10 +144,12 @@ impl SyncedMark {
         let Handle::Open(file) = self.file else {
             return;
         };
-        files.push(SyncTarget {
-            file,
-            generation: Generation::default(),
-        });
+        if !self.is_blank {
+            files.push(SyncTarget {
+                file,
+                generation: Generation::default(),
+            });
+        }
         if self.is_new {
             let folder = self.path.parent();
             if !dirs.contains(&folder) {

@@ -125,9 +125,11 @@ impl Files {
         for dir in dirs {
             locks.push(DirLock::take(dir, &mut above.unsynced)?);
         }
+        let mut workers = Workers::new(done);
+        workers.start_few();
         Ok(Self {
             table: Table::new(dirs.to_vec(), open_max),
-            workers: Workers::new(done),
+            workers,
             pending: PendingWrites::default(),
             above,
             is_serving: false,

@@ -2,6 +2,7 @@
 
 use std::{fs::File, io, path::PathBuf, sync::Arc};
 
+use rustix::fs::{Advice, fadvise};
 use seedlog_core::storage::{Completion, FileId, FilePath, OpId, OpResult, SyncTarget};
 
 use super::{
@@ -35,6 +36,9 @@ impl Files {
         }
         places.sort_unstable();
         places.dedup();
+        if !self.is_serving && targets.len() > 1 {
+            targets.iter().for_each(|file| begin_writing(file));
+        }
         let set = SyncSet::awaited(targets.len() + places.len());
         let jobs = sync_jobs(&set, targets, places);
         let result = self.workers.perform_awaited(&set, jobs);
@@ -121,13 +125,28 @@ impl Usual {
     }
 }
 
-/// Makes the jobs of a set, the folders first: the last one is the one worth having to oneself.
+/// Has the system begin to write a small file: it does so with pages that are not to be kept. Where every file of a set has its
+/// blocks before the first sync commits the file system's journal, one commit does for all.
+fn begin_writing(file: &File) {
+    if file
+        .metadata()
+        .is_ok_and(|metadata| metadata.len() <= SMALL_BYTES)
+    {
+        // The sync that follows writes what this does not.
+        let _ = fadvise(file, 0, None, Advice::DontNeed);
+    }
+}
+
+/// Larger files had better stay in the page cache.
+const SMALL_BYTES: u64 = 16 * 1024;
+
+/// Makes the jobs of a set, the folders last: a file system with a journal has often made them durable with the files.
 fn sync_jobs(set: &Arc<SyncSet>, files: Vec<Arc<File>>, folders: Vec<PathBuf>) -> Vec<Job> {
     let folders = folders.into_iter();
     let folders = folders.map(|place| Job::SyncDir(Arc::clone(set), place));
     let files = files.into_iter();
     let files = files.map(|file| Job::SyncFile(Arc::clone(set), file));
-    folders.chain(files).collect()
+    files.chain(folders).collect()
 }
 
 /// After so many syncs of one file, a single sync of anything else is an exception.

@@ -145,7 +145,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Threads that sleep.
     idle: usize,
+    /// Threads with a job.
+    busy: usize,
     closed: bool,
 }
 
@@ -164,33 +167,43 @@ impl Workers {
 
     /// Hands over jobs.
     pub(crate) fn submit(&mut self, jobs: impl IntoIterator<Item = Job>) {
-        let (waiting, idle) = {
+        let (waiting, idle, busy) = {
             let mut queue = locked(&self.shared.queue);
             queue.jobs.extend(jobs);
-            (queue.jobs.len(), queue.idle)
+            (queue.jobs.len(), queue.idle, queue.busy)
         };
         for _ in 0..waiting.min(idle) {
             self.shared.wake.notify_one();
         }
-        for _ in idle..waiting {
-            if self.threads == THREADS_MAX || !self.start_thread() {
-                break;
-            }
+        // To start a thread takes longer than many a sync that it would spare the others: one more at a time, where it is missed.
+        let free = self.threads.saturating_sub(busy);
+        if waiting > free && self.threads < THREADS_MAX {
+            self.start_thread();
         }
     }
 
-    /// Performs the jobs of an [awaited](SyncSet::awaited) set, one of them on this thread, and waits for their end.
+    /// Starts the first few threads, so that they are there when the first jobs come.
+    pub(crate) fn start_few(&mut self) {
+        while self.threads < THREADS_FEW && self.start_thread() {}
+    }
+
+    /// Performs the jobs of an [awaited](SyncSet::awaited) set, with this thread among the others, and waits for their end.
     pub(crate) fn perform_awaited(
         &mut self,
         set: &SyncSet,
-        mut jobs: Vec<Job>,
+        jobs: Vec<Job>,
     ) -> io::Result<OpResult> {
-        let own = jobs.pop();
-        if !jobs.is_empty() {
+        let mut jobs = jobs.into_iter();
+        let own = jobs.next();
+        let is_shared = jobs.len() > 0;
+        if is_shared {
             self.submit(jobs);
         }
         if let Some(own) = own {
             self.shared.perform(own);
+        }
+        if is_shared {
+            self.shared.drain();
         }
         set.wait()
     }
@@ -228,9 +241,11 @@ impl Shared {
         let mut queue = locked(&self.queue);
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                queue.busy += 1;
                 drop(queue);
                 self.perform(job);
                 queue = locked(&self.queue);
+                queue.busy -= 1;
             } else if queue.closed {
                 return;
             } else {
@@ -328,6 +343,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Syncs of several files overlap in the device; more threads than this gain nothing on any disk that was measured.
 const THREADS_MAX: usize = 8;
+
+/// So many threads are started before there is work for them.
+const THREADS_FEW: usize = 3;
 
 /// The deepest call is the removal of nested folders, two levels deep in Kafka's layout.
 const STACK_BYTES: usize = 128 * 1024;
