@@ -181,7 +181,17 @@ fn no_frame_and_no_bomb_makes_a_decoder_allocate_beyond_its_bound() {
         + responses::<messages::DescribeConfigsRequestData>(&mut worst)
         + responses::<messages::CreatePartitionsRequestData>(&mut worst)
         + responses::<messages::IncrementalAlterConfigsRequestData>(&mut worst)
-        + responses::<messages::DescribeClusterRequestData>(&mut worst);
+        + responses::<messages::DescribeClusterRequestData>(&mut worst)
+        + responses::<messages::ElectLeadersRequestData>(&mut worst)
+        + responses::<messages::VoteRequestData>(&mut worst)
+        + responses::<messages::BeginQuorumEpochRequestData>(&mut worst)
+        + responses::<messages::EndQuorumEpochRequestData>(&mut worst)
+        + responses::<messages::DescribeQuorumRequestData>(&mut worst)
+        + responses::<messages::AlterPartitionRequestData>(&mut worst)
+        + responses::<messages::EnvelopeRequestData>(&mut worst)
+        + responses::<messages::FetchSnapshotRequestData>(&mut worst)
+        + responses::<messages::BrokerRegistrationRequestData>(&mut worst)
+        + responses::<messages::BrokerHeartbeatRequestData>(&mut worst);
     println!("{answered} answers, at most {worst} bytes allocated");
     let mut worst = 0;
     bombs(&mut worst);
