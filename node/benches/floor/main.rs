@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start|memory …]
-//!     [--rounds N] [--mebibytes N] [--request BYTES] [--partitions N] [--gate RATIO]
+//!     [--rounds N] [--mebibytes N] [--request BYTES] [--partitions N] [--idle N]
+//!     [--gate RATIO]
 //! ```
 
 #![expect(

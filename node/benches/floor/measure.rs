@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::{self, File},
     io::{BufWriter, Write},
+    net::TcpStream,
     path::Path,
     time::{Duration, Instant},
 };
@@ -69,6 +70,8 @@ pub(crate) fn run(subject: Subject, work: Work, plan: &Plan, scratch: &Path) -> 
     }
     let (mut child, address) = subject.start(work, &requests[0], &dir);
     let mut client = Client::connect(address);
+    let idle = (0..plan.idle).map(|_| TcpStream::connect(address).unwrap());
+    let idle: Vec<TcpStream> = idle.collect();
     if is_kafka {
         client.create_topic(work.partitions());
         if matches!(work, Work::Fetch { .. }) {
@@ -94,6 +97,7 @@ pub(crate) fn run(subject: Subject, work: Work, plan: &Plan, scratch: &Path) -> 
 
     child.kill().unwrap();
     child.wait().unwrap();
+    drop(idle);
     fs::remove_dir_all(&dir).unwrap();
     Sample {
         requests: requests_done,

@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) request_bytes: usize,
     /// How many partitions are active in turn where syncs are measured.
     pub(crate) partitions: Vec<usize>,
+    /// How many more connections are open and silent.
+    pub(crate) idle: usize,
     /// The largest ratio to the floor that passes.
     pub(crate) gate: Option<f64>,
     names: Vec<String>,
@@ -83,6 +85,7 @@ impl Plan {
             bytes: 512 << 20,
             request_bytes: 16 << 10,
             partitions: vec![1, 10, 100, 1000],
+            idle: 0,
             gate: None,
             names: Vec::new(),
         };
@@ -97,6 +100,7 @@ impl Plan {
                 "--mebibytes" => plan.bytes = (number() as u64) << 20,
                 "--request" => plan.request_bytes = number() as usize,
                 "--partitions" => plan.partitions = vec![number() as usize],
+                "--idle" => plan.idle = number() as usize,
                 "--gate" => plan.gate = Some(number()),
                 // Cargo says this to every benchmark.
                 "--bench" => {}
