@@ -3,13 +3,13 @@
 use std::fmt;
 
 use seedlog_core::{
-    broker::{Broker, Input, Output},
+    broker::{self, Broker, Input, Output},
     ids::Epoch,
     replication::{FlushRule, PartitionState},
     time::{Instant, Now},
 };
 
-use crate::node::{Node, PartitionProbe, Probe, Release};
+use crate::node::{Node, PartitionProbe, Probe, QuorumProbe, Release};
 
 /// The release built from this source tree.
 #[must_use]
@@ -43,6 +43,7 @@ impl Node for Today {
     fn probe(&self, probe: &mut Probe) {
         let seen = self.0.probe();
         probe.committed_metadata = seen.quorum.committed;
+        probe.quorum = quorum(&seen.quorum);
         probe.partitions.clear();
         for partition in seen.partitions {
             let offline = match partition.state {
@@ -54,12 +55,17 @@ impl Node for Today {
             };
             probe.partitions.push(PartitionProbe {
                 partition: partition.name,
+                place: None,
                 start: partition.start,
                 end: partition.end,
                 written: partition.written,
                 flushed: partition.flushed,
                 high_watermark: partition.high_watermark,
                 leader_epoch: partition.leader_epoch.unwrap_or(Epoch(-1)),
+                leads: partition.leader_epoch.is_some(),
+                leader: None,
+                partition_epoch: -1,
+                isr: Vec::new(),
                 epochs: partition.epochs,
                 offline,
                 durable: partition.rule == FlushRule::Durable,
@@ -69,5 +75,17 @@ impl Node for Today {
 
     fn state_hash(&self) -> u64 {
         self.0.state_hash()
+    }
+}
+
+fn quorum(seen: &broker::QuorumProbe) -> QuorumProbe {
+    QuorumProbe {
+        epoch: seen.epoch,
+        leader: None,
+        voted_epoch: Epoch(-1),
+        voted: None,
+        log_start: seen.log_start,
+        log_end: seen.log_end,
+        flushed: seen.flushed,
     }
 }

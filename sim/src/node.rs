@@ -8,6 +8,8 @@ use seedlog_core::{
     time::{Instant, Now},
 };
 
+use crate::history::Place;
+
 /// A broker of some release. An older release sits behind an adapter that translates today's boundary.
 pub trait Node {
     /// Feeds one input.
@@ -27,8 +29,29 @@ pub trait Node {
 pub struct Probe {
     /// One past the last committed record of the metadata log.
     pub committed_metadata: Offset,
+    /// The replica of the controller quorum.
+    pub quorum: QuorumProbe,
     /// All partitions whose log is open or offline.
     pub partitions: Vec<PartitionProbe>,
+}
+
+/// What white-box checkers see of one replica of the controller quorum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuorumProbe {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The leader of that epoch, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// The epoch of the durable vote.
+    pub voted_epoch: Epoch,
+    /// Whom the durable vote is for.
+    pub voted: Option<NodeId>,
+    /// First offset of the metadata log.
+    pub log_start: Offset,
+    /// One past its last record.
+    pub log_end: Offset,
+    /// One past its last durable record.
+    pub flushed: Offset,
 }
 
 /// What white-box checkers see of one partition on one broker.
@@ -36,6 +59,8 @@ pub struct Probe {
 pub struct PartitionProbe {
     /// The partition.
     pub partition: TopicPartition,
+    /// Its place in the scenario, if it has one.
+    pub place: Option<Place>,
     /// First offset.
     pub start: Offset,
     /// One past the last offset.
@@ -46,8 +71,16 @@ pub struct PartitionProbe {
     pub flushed: Offset,
     /// The high watermark.
     pub high_watermark: Offset,
-    /// The leader epoch.
+    /// The leader epoch, as this broker knows it; -1 if it knows none.
     pub leader_epoch: Epoch,
+    /// Whether this broker believes to lead in that epoch.
+    pub leads: bool,
+    /// The leader of that epoch, as this broker knows it.
+    pub leader: Option<NodeId>,
+    /// The partition epoch, as this broker knows it.
+    pub partition_epoch: i32,
+    /// The committed in-sync replicas, as this broker knows them.
+    pub isr: Vec<NodeId>,
     /// Start offset of each leader epoch that has records, and of the present one.
     pub epochs: Vec<(Epoch, Offset)>,
     /// Whether the partition cannot be served.

@@ -98,7 +98,7 @@ pub(crate) fn stand(scenario: &Scenario, seed: u64, release: &Release) -> Cluste
 }
 
 fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch) -> Cluster {
-    let ghost = Ghost::new(scenario.places(), &scenario.durable());
+    let ghost = Ghost::new(scenario.places(), &scenario.promises());
     let checkers = if watch.checkers {
         checker::all()
     } else {
@@ -133,7 +133,7 @@ fn set_up(
     cluster.enter(Phase::SetUp);
     let topics = scenario.topics.iter().map(|(topic, _)| topic.clone());
     let client = SetUp::new(
-        0,
+        scenario.brokers,
         topics.collect(),
         targets.to_vec(),
         streams.stream("set-up"),
@@ -151,12 +151,12 @@ fn work(cluster: &mut Cluster, scenario: &Scenario, streams: Streams, targets: &
         for _ in 0..producers.count {
             number += 1;
             let stream = streams.numbered("producer", u64::from(number));
-            let node = number as usize % scenario.brokers;
             let profile = profile(producers, targets);
-            cluster.add_client(Box::new(Producer::new(number, node, profile, stream)));
+            let producer = Producer::new(number, scenario.brokers, profile, stream);
+            cluster.add_client(Box::new(producer));
         }
     }
-    for reader in 0..scenario.readers {
+    for reader in 0..scenario.readers + scenario.follower_readers {
         let number = u64::try_from(reader).unwrap_or(u64::MAX);
         let mut stream = streams.numbered("reader", number);
         let profile = ReaderProfile {
@@ -165,9 +165,10 @@ fn work(cluster: &mut Cluster, scenario: &Scenario, streams: Streams, targets: &
             max_bytes: stream.magnitude(512..=1 << 20),
             pause_ms: (1, stream.magnitude(2..=200)),
             bounds_permille: 200,
+            rack: scenario.rack(reader).filter(|_| reader >= scenario.readers),
         };
-        let node = reader % scenario.brokers;
-        cluster.add_client(Box::new(Reader::new(node, profile, stream)));
+        let reader = Reader::new(reader, scenario.brokers, profile, stream);
+        cluster.add_client(Box::new(reader));
     }
     let limit = cluster.now().plus_millis(scenario.safety_ms);
     cluster.run(limit, |_| false);
@@ -228,8 +229,8 @@ fn drain(
     let mut readers = Vec::new();
     for target in targets {
         let number = u64::try_from(target.place.0).unwrap_or(u64::MAX);
-        let node = target.place.0 % scenario.brokers;
-        let reader = Drain::new(node, target.clone(), streams.numbered("drain", number));
+        let stream = streams.numbered("drain", number);
+        let reader = Drain::new(scenario.brokers, target.clone(), stream);
         readers.push((target.place, cluster.add_client(Box::new(reader))));
     }
     let limit = cluster.now().plus_millis(scenario.drain_ms);

@@ -6,11 +6,13 @@ use seedlog_core::{
     broker::{BrokerConfig, Listener, Voter},
     ids::{NodeId, TopicName, TopicPartition},
     planted::PlantedSet,
+    protocol::Listener as Kind,
 };
 
 use crate::{
     budget::Budget,
     cluster::{Cluster, Surroundings},
+    ghost::Promise,
     history::{Acks, Places},
     node::{Release, Seat},
     plan::{Fault, Plan, PlannedFault, Trigger},
@@ -70,10 +72,14 @@ pub struct Scenario {
     /// File and name of the test, for the line that replays it.
     pub(crate) test: (String, String),
     pub(crate) brokers: usize,
+    racks: Vec<String>,
     pub(crate) properties: BTreeMap<String, String>,
+    /// Properties of single brokers.
+    own_properties: BTreeMap<usize, BTreeMap<String, String>>,
     pub(crate) topics: Vec<(TopicPlan, Rule)>,
     pub(crate) producers: Vec<Producers>,
     pub(crate) readers: usize,
+    pub(crate) follower_readers: usize,
     pub(crate) surroundings: Surroundings,
     pub(crate) plan: Plan,
     pub(crate) budget: Budget,
@@ -92,10 +98,13 @@ impl Scenario {
         Self {
             test: (file.to_owned(), name.to_owned()),
             brokers: 1,
+            racks: Vec::new(),
             properties: BTreeMap::new(),
+            own_properties: BTreeMap::new(),
             topics: Vec::new(),
             producers: Vec::new(),
             readers: 0,
+            follower_readers: 0,
             surroundings: Surroundings::default(),
             plan: Plan::default(),
             budget: Budget::single(true),
@@ -115,6 +124,52 @@ impl Scenario {
         self
     }
 
+    /// Sets a property of one broker, by Kafka's name.
+    #[must_use]
+    pub fn property_of(mut self, node: usize, name: &str, value: &str) -> Self {
+        let own = self.own_properties.entry(node).or_default();
+        own.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets up so many brokers; each is a voter of the controller quorum too.
+    ///
+    /// # Panics
+    ///
+    /// Panics without a broker.
+    #[must_use]
+    pub fn brokers(mut self, count: usize) -> Self {
+        assert!(count > 0, "a cluster has a broker");
+        self.brokers = count;
+        self
+    }
+
+    /// Puts brokers into racks, one after the other and over again (`broker.rack`).
+    #[must_use]
+    pub fn racks(mut self, racks: &[&str]) -> Self {
+        self.racks = racks.iter().map(|rack| (*rack).to_owned()).collect();
+        self
+    }
+
+    /// Keeps so many copies of the topic added last, and commits what at least `min_isr` of them have
+    /// (`min.insync.replicas`).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no topic yet.
+    #[must_use]
+    pub fn replication(mut self, factor: u8, min_isr: u8) -> Self {
+        let (topic, _) = self.topics.last_mut().expect("a topic to replicate");
+        topic.replication_factor = i16::from(factor);
+        topic.min_isr = usize::from(min_isr.clamp(1, factor.max(1)));
+        let value = min_isr.to_string();
+        topic
+            .configs
+            .push(("min.insync.replicas".to_owned(), value));
+        self.weigh();
+        self
+    }
+
     /// Adds a topic.
     #[must_use]
     pub fn topic(mut self, name: &str, partitions: i32, rule: Rule) -> Self {
@@ -126,11 +181,23 @@ impl Scenario {
             name: name.to_owned(),
             partitions,
             replication_factor: 1,
+            min_isr: 1,
             configs: vec![("flush.messages".to_owned(), flush.to_owned())],
         };
         self.topics.push((topic, rule));
-        self.budget.durable = self.topics.iter().all(|(_, rule)| *rule == Rule::Durable);
+        self.weigh();
         self
+    }
+
+    /// What is promised is what the weakest topic promises.
+    fn weigh(&mut self) {
+        let topics = self.topics.iter();
+        self.budget.durable = topics.clone().all(|(_, rule)| *rule == Rule::Durable);
+        let factors = topics
+            .clone()
+            .map(|(topic, _)| usize::try_from(topic.replication_factor).unwrap_or(1));
+        self.budget.replication_factor = factors.min().unwrap_or(1);
+        self.budget.min_isr = topics.map(|(topic, _)| topic.min_isr).min().unwrap_or(1);
     }
 
     /// Configures the topic added last, by Kafka's name.
@@ -156,6 +223,13 @@ impl Scenario {
     #[must_use]
     pub const fn readers(mut self, count: usize) -> Self {
         self.readers += count;
+        self
+    }
+
+    /// Adds readers that read from the replica in their own rack, if there is one (KIP-392).
+    #[must_use]
+    pub const fn follower_readers(mut self, count: usize) -> Self {
+        self.follower_readers += count;
         self
     }
 
@@ -269,12 +343,25 @@ impl Scenario {
         Places::new(partitions.collect())
     }
 
-    pub(crate) fn durable(&self) -> Vec<bool> {
-        let rules = self
-            .topics
-            .iter()
-            .flat_map(|(topic, rule)| (0..topic.partitions).map(move |_| *rule == Rule::Durable));
-        rules.collect()
+    pub(crate) fn promises(&self) -> Vec<Promise> {
+        let of_topic = |(topic, rule): &(TopicPlan, Rule)| {
+            let promise = Promise {
+                durable: *rule == Rule::Durable,
+                copies: usize::try_from(topic.replication_factor).unwrap_or(1),
+                min_isr: topic.min_isr,
+                unclean: topic.configs.iter().any(|(name, value)| {
+                    name == "unclean.leader.election.enable" && value == "true"
+                }),
+            };
+            (0..topic.partitions).map(move |_| promise)
+        };
+        self.topics.iter().flat_map(of_topic).collect()
+    }
+
+    /// Returns the rack of a broker, or of the reader of the same number.
+    pub(crate) fn rack(&self, number: usize) -> Option<String> {
+        let count = self.racks.len().max(1);
+        self.racks.get(number % count).cloned()
     }
 
     pub(crate) fn seats(&self, release: &Release) -> Vec<(Seat, Release)> {
@@ -282,23 +369,18 @@ impl Scenario {
             .map(|node| Voter {
                 node_id: node_id(node),
                 host: host_name(node),
-                port: 9093,
+                port: CONTROLLER_PORT,
             })
             .collect();
         let seat = |node| Seat {
             id: node_id(node),
             config: BrokerConfig {
                 node_id: node_id(node),
-                listeners: vec![Listener {
-                    name: "PLAINTEXT".to_owned(),
-                    advertised_host: host_name(node),
-                    advertised_port: 9092,
-                    kind: seedlog_core::protocol::Listener::Broker,
-                }],
+                listeners: self.listeners(node),
                 voters: voters.clone(),
-                rack: None,
+                rack: self.rack(node),
                 log_dirs: 1,
-                properties: self.properties.clone(),
+                properties: self.properties_of(node),
                 planted: self.planted,
             },
         };
@@ -307,10 +389,46 @@ impl Scenario {
             .collect()
     }
 
+    fn properties_of(&self, node: usize) -> BTreeMap<String, String> {
+        let mut properties = self.properties.clone();
+        if let Some(own) = self.own_properties.get(&node) {
+            properties.extend(own.clone());
+        }
+        properties
+    }
+
+    fn listeners(&self, node: usize) -> Vec<Listener> {
+        let mut listeners = vec![Listener {
+            name: "PLAINTEXT".to_owned(),
+            advertised_host: host_name(node),
+            advertised_port: 9092,
+            kind: Kind::Broker,
+        }];
+        // A node alone talks to itself without a connection.
+        if self.brokers > 1 {
+            listeners.push(controller_listener(node));
+        }
+        listeners
+    }
+
     pub(crate) fn streams(seed: u64) -> Streams {
         Streams::new(seed)
     }
 }
+
+/// Where the other voters are served.
+fn controller_listener(node: usize) -> Listener {
+    Listener {
+        name: "CONTROLLER".to_owned(),
+        advertised_host: host_name(node),
+        advertised_port: CONTROLLER_PORT,
+        kind: Kind::Controller,
+    }
+}
+
+const CONTROLLER_PORT: u16 = 9093;
+/// The position of the controller listener among a broker's listeners: what a cut of the control plane names.
+pub const CONTROL_PLANE: u16 = 1;
 
 fn node_id(node: usize) -> NodeId {
     NodeId(i32::try_from(node).unwrap_or(i32::MAX).saturating_add(1))

@@ -232,7 +232,7 @@ fn async_scenario_drives_the_cluster_on_virtual_time() {
                 retries: true,
             };
             let stream = crate::random::Streams::new(seed).stream("application");
-            kit.with(|cluster| cluster.add_client(Box::new(Producer::new(1, 0, profile, stream))));
+            kit.with(|cluster| cluster.add_client(Box::new(Producer::new(1, 1, profile, stream))));
             let some = |cluster: &crate::cluster::Cluster| cluster.tally().acknowledged >= 20;
             assert!(kit.until(Duration::from_secs(20), some).await);
             kit.with(|cluster| {

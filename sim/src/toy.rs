@@ -600,12 +600,17 @@ impl Node for Toy {
         for (index, log) in self.logs.iter().enumerate().filter(|(_, log)| log.open) {
             probe.partitions.push(PartitionProbe {
                 partition: log.partition.clone(),
+                place: None,
                 start: 0,
                 end: log.end,
                 written: log.written,
                 flushed: log.flushed,
                 high_watermark: self.high_watermark(index),
                 leader_epoch: Epoch(0),
+                leads: true,
+                leader: None,
+                partition_epoch: 0,
+                isr: Vec::new(),
                 epochs: vec![(Epoch(0), 0)],
                 offline: false,
                 durable: log.durable,

@@ -2,7 +2,7 @@
 
 use seedlog_core::{
     event::Event,
-    ids::{Epoch, TopicName, TopicPartition},
+    ids::{Epoch, NodeId, TopicName, TopicPartition},
     storage::{FileId, FileOp, FilePath, LogDirId, OpResult, WriteData},
 };
 
@@ -10,7 +10,7 @@ use super::{Cause, Checker, Findings, Moment, NodeChange, Phase, Seen, Verdict};
 use crate::{
     batch::{self, SeenRecord, ValueId},
     disk::{Disk, Loss},
-    ghost::{self, Ghost, LogView},
+    ghost::{self, Ghost, LogView, Promise},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
     node::{PartitionProbe, Probe},
     time::SimTime,
@@ -31,7 +31,7 @@ impl<C: Checker> Bench<C> {
         let places = Places::new(vec![partition()]);
         Self {
             checker,
-            ghost: Ghost::new(places, &[durable]),
+            ghost: Ghost::new(places, &[Promise::single(durable)]),
             findings: Findings::default(),
             disk: Disk::new(1),
             now: SimTime::START,
@@ -107,6 +107,7 @@ impl<C: Checker> Bench<C> {
         let probe = Probe {
             committed_metadata: self.committed_metadata,
             partitions: vec![probe],
+            ..Probe::default()
         };
         let (probe, disk) = (&probe, &self.disk.clone());
         self.see(&Seen::Probe {
@@ -232,12 +233,17 @@ pub(super) fn records(from: i64, values: &[u64]) -> Vec<SeenRecord> {
 pub(super) fn sound() -> PartitionProbe {
     PartitionProbe {
         partition: partition(),
+        place: Some(Place(0)),
         start: 0,
         end: 10,
         written: 10,
         flushed: 10,
         high_watermark: 10,
         leader_epoch: Epoch(0),
+        leads: true,
+        leader: Some(NodeId(1)),
+        partition_epoch: 0,
+        isr: vec![NodeId(1)],
         epochs: vec![(Epoch(0), 0)],
         offline: false,
         durable: true,

@@ -51,12 +51,21 @@ pub(super) fn find(ghost: &Ghost, id: WriteId, write: &Write, verdict: &mut Verd
         {
             continue;
         }
-        match ghost.excuse(place, offset, at) {
+        let excuse = if write.acks == Acks::Leader {
+            ghost.excuse_of_leader(place, offset, at, write.acked_in)
+        } else {
+            ghost.excuse(place, offset, at)
+        };
+        match excuse {
             Some(Excuse::Unsynced) => verdict.allow("unsynced record lost by power loss"),
             Some(Excuse::Trimmed) => {}
             Some(Excuse::Damaged) => verdict.allow("record of a damaged partition"),
             Some(Excuse::PastMark) => verdict.allow(past_mark(ghost, place)),
             Some(Excuse::Beyond) => verdict.allow("record on a disk that broke every promise"),
+            Some(Excuse::Failover) => {
+                verdict.allow("record of a deposed leader that nobody else had")
+            }
+            Some(Excuse::Unclean) => verdict.allow("record lost by an unclean election"),
             None if ghost.drained_bounds(place).is_none() => {
                 verdict.unknown(
                     "acknowledged values are found by the drain",

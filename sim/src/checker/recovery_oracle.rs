@@ -125,7 +125,7 @@ impl RecoveryOracle {
             let cut = mark.last >= end;
             if cut
                 && ghost
-                    .opened_past(place)
+                    .opened_past(node, place)
                     .is_some_and(|from| mark.base >= from)
             {
                 verdict.allow(past_mark(ghost, place));

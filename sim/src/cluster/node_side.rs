@@ -357,6 +357,10 @@ impl Cluster {
             return;
         };
         machine.probe(&mut self.probe);
+        let places = self.jury.ghost().places();
+        for partition in &mut self.probe.partitions {
+            partition.place = places.place(&partition.partition);
+        }
         let moment = self.moment();
         let seen = Seen::Probe {
             node,

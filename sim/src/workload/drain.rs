@@ -4,8 +4,8 @@ use seedlog_core::time::{Instant, Now};
 
 use super::{
     reader::{EARLIEST, LATEST, next_position},
-    session::{News, Session},
-    wire::{Target, Versions},
+    router::{News, Router},
+    wire::{FetchOptions, Target, Versions, is_misled},
 };
 use crate::{
     batch,
@@ -19,7 +19,7 @@ use crate::{
 pub struct Drain {
     target: Target,
     versions: Versions,
-    session: Session<Job>,
+    router: Router<Job>,
     start: Option<i64>,
     end: Option<i64>,
     position: i64,
@@ -36,12 +36,14 @@ enum Job {
 }
 
 impl Drain {
-    /// Makes a reader of one partition.
+    /// Makes a reader of one partition; its place decides which of the nodes it asks first.
     #[must_use]
-    pub fn new(node: usize, target: Target, mut stream: Stream) -> Self {
+    pub fn new(nodes: usize, target: Target, mut stream: Stream) -> Self {
+        let versions = Versions::for_nodes(nodes, &mut stream);
+        let targets = vec![target.clone()];
         Self {
-            versions: Versions::draw(&mut stream),
-            session: Session::new(node, stream),
+            versions,
+            router: Router::new(nodes, target.place.0, targets, versions, stream),
             target,
             start: None,
             end: None,
@@ -81,7 +83,7 @@ impl Drain {
                 let mut records = batch::decode(&read.records);
                 records.retain(|record| record.offset >= from);
                 self.position = next_position(&read.records).max(from);
-                self.session.note(Note::Polled {
+                self.router.note(Note::Polled {
                     place: self.target.place,
                     from,
                     records,
@@ -95,7 +97,7 @@ impl Drain {
     }
 
     fn bounds(&mut self, asked: u64) {
-        self.session.note(Note::Bounds {
+        self.router.note(Note::Bounds {
             place: self.target.place,
             start: self.start,
             end: self.end,
@@ -106,17 +108,24 @@ impl Drain {
     fn refused(&mut self, now: Now, code: i16) {
         self.refusals += 1;
         if self.refusals.is_multiple_of(REFUSALS_NOTED) {
-            self.session.note(Note::Unreadable {
+            self.router.note(Note::Unreadable {
                 place: self.target.place,
                 code,
             });
         }
+        if is_misled(code) {
+            self.router.misled(now);
+        }
         self.next_at = now.instant.plus_millis(100);
     }
 
+    /// Whether the next question can be asked.
+    fn is_free(&self) -> bool {
+        self.router.is_ready(0) && self.router.working() == 0
+    }
+
     fn go_on(&mut self, now: Now) {
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        if self.done || !idle || self.next_at > now.instant {
+        if self.done || !self.is_free() || self.next_at > now.instant {
             return;
         }
         let asked = now.instant.as_nanos();
@@ -125,7 +134,7 @@ impl Drain {
             (Some(_), None) => Job::End { asked },
             (Some(start), Some(end)) if self.position >= end => {
                 self.done = true;
-                self.session.note(Note::Drained {
+                self.router.note(Note::Drained {
                     place: self.target.place,
                     start,
                     end,
@@ -135,37 +144,46 @@ impl Drain {
             (Some(_), Some(_)) => Job::Fetch { asked },
         };
         let (versions, target, from) = (self.versions, self.target.clone(), self.position);
-        self.session.send(now, LIMIT_MS, Some(job), |id| match job {
-            Job::Start { .. } => versions.list_offsets(id, &target, EARLIEST),
-            Job::End { .. } => versions.list_offsets(id, &target, LATEST),
-            Job::Fetch { .. } => versions.fetch(id, &target, from, 500, 1 << 20),
-        });
+        let found = self.router.found(0);
+        let options = FetchOptions {
+            max_wait_ms: 500,
+            max_bytes: 1 << 20,
+            found,
+            rack: None,
+        };
+        let node = self.router.leader(0).unwrap_or_default();
+        self.router
+            .send(now, node, LIMIT_MS, Some(job), |id| match job {
+                Job::Start { .. } => versions.list_offsets(id, &target, found, EARLIEST),
+                Job::End { .. } => versions.list_offsets(id, &target, found, LATEST),
+                Job::Fetch { .. } => versions.fetch(id, &target, from, options),
+            });
     }
 }
 
 impl Client for Drain {
     fn handle(&mut self, now: Now, input: ClientInput) {
-        for news in self.session.handle(now, input) {
+        for news in self.router.handle(now, input) {
             if let News::Answer(job, bytes) = news
                 && let Err(what) = self.on_answer(now, job, &bytes)
             {
-                self.session.note(Note::Garbled { what });
+                self.router.note(Note::Garbled { what });
             }
         }
         self.go_on(now);
+        self.router.refresh(now);
     }
 
     fn poll_output(&mut self) -> Option<ClientOutput> {
-        self.session.poll_output()
+        self.router.poll_output()
     }
 
     fn deadline(&self) -> Option<Instant> {
         if self.done {
             return None;
         }
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        let next = idle.then_some(self.next_at);
-        self.session.deadline().into_iter().chain(next).min()
+        let next = self.is_free().then_some(self.next_at);
+        self.router.deadline().into_iter().chain(next).min()
     }
 
     fn is_idle(&self) -> bool {

@@ -6,6 +6,7 @@
 mod drain;
 mod producer;
 mod reader;
+mod router;
 mod session;
 mod setup;
 mod wire;

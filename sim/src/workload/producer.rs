@@ -6,7 +6,7 @@ use bytes::Bytes;
 use seedlog_core::time::{Instant, Now};
 
 use super::{
-    session::{News, Session},
+    router::{News, Router},
     wire::{self, Target, Versions},
 };
 use crate::{
@@ -44,7 +44,7 @@ pub struct ProducerProfile {
 pub struct Producer {
     profile: ProducerProfile,
     versions: Versions,
-    session: Session<Job>,
+    router: Router<Job>,
     number: u64,
     next: u64,
     retry: VecDeque<Job>,
@@ -68,12 +68,16 @@ impl std::fmt::Debug for Job {
 }
 
 impl Producer {
-    /// Makes a producer; `number` keeps its values apart from those of all others.
+    /// Makes a producer; `number` keeps its values apart from those of all others, and decides which of the nodes it asks
+    /// first.
     #[must_use]
-    pub fn new(number: u32, node: usize, profile: ProducerProfile, mut stream: Stream) -> Self {
+    pub fn new(number: u32, nodes: usize, profile: ProducerProfile, mut stream: Stream) -> Self {
+        let versions = Versions::for_nodes(nodes, &mut stream);
+        let targets = profile.targets.clone();
+        let home = usize::try_from(number).unwrap_or_default();
         Self {
-            versions: Versions::draw(&mut stream),
-            session: Session::new(node, stream),
+            versions,
+            router: Router::new(nodes, home, targets, versions, stream),
             profile,
             number: u64::from(number) + 1,
             next: 0,
@@ -85,16 +89,20 @@ impl Producer {
 
     fn on_news(&mut self, now: Now, news: News<Job>) {
         match news {
-            News::Open => {}
             News::Answer(job, bytes) => {
                 let target = &self.profile.targets[job.target];
                 let outcome = match self.versions.produced(&bytes, target) {
                     Ok(outcome) => outcome,
                     Err(what) => {
-                        self.session.note(Note::Garbled { what });
+                        self.router.note(Note::Garbled { what });
                         Outcome::Unknown(-1)
                     }
                 };
+                if let Outcome::Failed(code) | Outcome::Unknown(code) = outcome
+                    && wire::is_misled(code)
+                {
+                    self.router.misled(now);
+                }
                 self.ended(now, job, outcome);
             }
             News::Lost(job) => self.ended(now, job, Outcome::Unknown(DISCONNECTED)),
@@ -103,29 +111,48 @@ impl Producer {
 
     fn ended(&mut self, now: Now, mut job: Job, outcome: Outcome) {
         let write = job.write;
-        self.session.note(Note::Answered { write, outcome });
+        self.router.note(Note::Answered { write, outcome });
         let acknowledged = matches!(outcome, Outcome::Ok(_));
         let refused = matches!(outcome, Outcome::Failed(code) if !wire::is_retriable(code));
         let expired = job.expires <= now.instant;
         if acknowledged || refused || expired || !self.profile.retries {
-            self.session.note(Note::Settled {
+            self.router.note(Note::Settled {
                 write,
                 acknowledged,
             });
             return;
         }
-        let pause = self.session.stream().within(20..=200);
+        let pause = self.router.stream().within(20..=200);
         job.not_before = now.instant.plus_millis(pause);
         self.retry.push_back(job);
     }
 
+    /// Returns the next batch to be sent again for each node that takes one more request.
+    fn next_retries(&self) -> impl Iterator<Item = (usize, &Job)> {
+        let mut nodes = Vec::new();
+        self.retry.iter().enumerate().filter(move |(_, job)| {
+            // Batches for one node keep their order.
+            let node = self.router.leader(job.target);
+            let is_first = node.is_some_and(|node| !nodes.contains(&node));
+            nodes.extend(node);
+            is_first && self.has_room(job.target)
+        })
+    }
+
+    fn has_room(&self, target: usize) -> bool {
+        let Some(node) = self.router.leader(target) else {
+            return false;
+        };
+        self.router.is_open(node) && self.router.in_flight(node) < self.profile.in_flight
+    }
+
     fn go_on(&mut self, now: Now) {
-        while self.session.is_open() && self.session.in_flight() < self.profile.in_flight {
+        loop {
             let due = self
-                .retry
-                .front()
-                .is_some_and(|job| job.not_before <= now.instant);
-            if due && let Some(job) = self.retry.pop_front() {
+                .next_retries()
+                .find(|(_, job)| job.not_before <= now.instant)
+                .map(|(place, _)| place);
+            if let Some(job) = due.and_then(|place| self.retry.remove(place)) {
                 self.transmit(now, job);
             } else if !self.winding_down && self.next_at <= now.instant {
                 let Some(job) = self.invent(now) else {
@@ -138,12 +165,13 @@ impl Producer {
         }
     }
 
-    /// Returns the targets that take batches: on others too many wait already, as Kafka's adaptive partitioning avoids them.
+    /// Returns the targets that take batches: of others no leader can be reached, or too many batches wait already, as Kafka's
+    /// adaptive partitioning avoids them.
     fn available(&self) -> Vec<usize> {
         let waiting = |target| self.retry.iter().filter(|job| job.target == target).count();
         let targets = 0..self.profile.targets.len();
         targets
-            .filter(|target| waiting(*target) < RETRIES_WAITING_MAX)
+            .filter(|target| self.has_room(*target) && waiting(*target) < RETRIES_WAITING_MAX)
             .collect()
     }
 
@@ -153,7 +181,7 @@ impl Producer {
             return None;
         }
         let (low, high) = self.profile.pause_ms;
-        let stream = self.session.stream();
+        let stream = self.router.stream();
         let pause = stream.magnitude(low.max(1)..=high.max(1));
         let target = *stream.pick(&available);
         let (low, high) = self.profile.records;
@@ -167,7 +195,7 @@ impl Producer {
         let values = Values { first, count };
         let all: Vec<ValueId> = values.iter().collect();
         let timestamp = now.wall.as_millis();
-        self.session.note(Note::Invoked {
+        self.router.note(Note::Invoked {
             write,
             place: self.profile.targets[target].place,
             acks: self.profile.acks,
@@ -185,22 +213,24 @@ impl Producer {
 
     fn transmit(&mut self, now: Now, job: Job) {
         let write = job.write;
-        self.session.note(Note::Transmitted { write });
+        self.router.note(Note::Transmitted { write });
         let (versions, acks) = (self.versions, self.profile.acks);
         let target = self.profile.targets[job.target].clone();
         let records = job.records.clone();
         let limit = self.profile.request_timeout_ms;
         let timeout_ms = i32::try_from(limit).unwrap_or(i32::MAX);
         let answered = acks != Acks::None;
+        let node = self.router.leader(job.target).unwrap_or_default();
         // The broker may use up its time-out and must then answer; the slack is for the way.
-        self.session
-            .send(now, limit + SLACK_MS, answered.then_some(job), |id| {
+        let purpose = answered.then_some(job);
+        self.router
+            .send(now, node, limit + SLACK_MS, purpose, |id| {
                 versions.produce(id, &target, acks, timeout_ms, records)
             });
         if !answered {
             let outcome = Outcome::Unknown(0);
-            self.session.note(Note::Answered { write, outcome });
-            self.session.note(Note::Settled {
+            self.router.note(Note::Answered { write, outcome });
+            self.router.note(Note::Settled {
                 write,
                 acknowledged: false,
             });
@@ -213,36 +243,33 @@ impl Client for Producer {
         if matches!(input, ClientInput::WindDown) {
             self.winding_down = true;
         }
-        for news in self.session.handle(now, input) {
+        for news in self.router.handle(now, input) {
             self.on_news(now, news);
         }
         self.go_on(now);
+        self.router.refresh(now);
     }
 
     fn poll_output(&mut self) -> Option<ClientOutput> {
-        self.session.poll_output()
+        self.router.poll_output()
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let mut deadline = self.session.deadline();
-        let room = self.session.is_open() && self.session.in_flight() < self.profile.in_flight;
-        if room {
-            let retry = self.retry.front().map(|job| job.not_before);
-            let may_invent = !self.winding_down && !self.available().is_empty();
-            let next = may_invent.then_some(self.next_at);
-            deadline = deadline.into_iter().chain(retry).chain(next).min();
-        }
-        deadline
+        let retries = self.next_retries().map(|(_, job)| job.not_before);
+        let may_invent = !self.winding_down && !self.available().is_empty();
+        let next = may_invent.then_some(self.next_at);
+        let session = self.router.deadline();
+        session.into_iter().chain(retries).chain(next).min()
     }
 
     fn is_idle(&self) -> bool {
-        self.winding_down && self.retry.is_empty() && self.session.in_flight() == 0
+        self.winding_down && self.retry.is_empty() && self.router.working() == 0
     }
 
     fn status(&self) -> String {
         format!(
             "producer with {} requests in flight, {} to retry",
-            self.session.in_flight(),
+            self.router.working(),
             self.retry.len()
         )
     }

@@ -3,8 +3,8 @@
 use seedlog_core::time::{Instant, Now};
 
 use super::{
-    session::{News, Session},
-    wire::{OUT_OF_RANGE, Target, Versions},
+    router::{News, Router},
+    wire::{FetchOptions, OUT_OF_RANGE, Target, Versions, is_misled},
 };
 use crate::{
     batch::{self, BatchHeader},
@@ -26,6 +26,8 @@ pub struct ReaderProfile {
     pub pause_ms: (u64, u64),
     /// How many polls in a thousand are preceded by a question for start and end.
     pub bounds_permille: u32,
+    /// Its rack (`client.rack`): it reads from the replica that the leader names.
+    pub rack: Option<String>,
 }
 
 /// A reading client.
@@ -33,8 +35,10 @@ pub struct ReaderProfile {
 pub struct Reader {
     profile: ReaderProfile,
     versions: Versions,
-    session: Session<Job>,
+    router: Router<Job>,
     positions: Vec<i64>,
+    /// Replicas that leaders named to read from.
+    replicas: Vec<Option<usize>>,
     turn: usize,
     next_at: Instant,
     winding_down: bool,
@@ -44,6 +48,7 @@ pub struct Reader {
 enum Job {
     Fetch {
         target: usize,
+        node: usize,
         from: i64,
         asked: u64,
     },
@@ -58,13 +63,19 @@ enum Job {
 }
 
 impl Reader {
-    /// Makes a reader.
+    /// Makes a reader; `number` decides which of the nodes it asks first.
     #[must_use]
-    pub fn new(node: usize, profile: ReaderProfile, mut stream: Stream) -> Self {
+    pub fn new(number: usize, nodes: usize, profile: ReaderProfile, mut stream: Stream) -> Self {
+        let mut versions = Versions::for_nodes(nodes, &mut stream);
+        if profile.rack.is_some() {
+            versions = versions.with_racks();
+        }
+        let targets = profile.targets.clone();
         Self {
-            versions: Versions::draw(&mut stream),
-            session: Session::new(node, stream),
-            positions: vec![0; profile.targets.len()],
+            versions,
+            positions: vec![0; targets.len()],
+            replicas: vec![None; targets.len()],
+            router: Router::new(nodes, number, targets, versions, stream),
             profile,
             turn: 0,
             next_at: Instant::ORIGIN,
@@ -74,10 +85,12 @@ impl Reader {
 
     fn on_news(&mut self, now: Now, news: News<Job>) {
         match news {
-            News::Open | News::Lost(_) => {}
+            News::Lost(Job::Fetch { target, .. }) => self.replicas[target] = None,
+            News::Lost(_) => {}
             News::Answer(
                 Job::Fetch {
                     target,
+                    node,
                     from,
                     asked,
                 },
@@ -88,8 +101,8 @@ impl Reader {
                     Ok(read) if read.code == 0 => {
                         self.polled(now, target, from, asked, &read);
                     }
-                    Ok(read) => self.refused(now, target, read.code),
-                    Err(what) => self.session.note(Note::Garbled { what }),
+                    Ok(read) => self.refused(now, target, node, read.code),
+                    Err(what) => self.router.note(Note::Garbled { what }),
                 }
             }
             News::Answer(Job::Start { target, asked }, bytes) => {
@@ -97,28 +110,28 @@ impl Reader {
                 match self.versions.listed(&bytes, &self.profile.targets[target]) {
                     Ok(Ok(start)) => {
                         self.positions[target] = self.positions[target].max(start);
-                        self.session.note(Note::Bounds {
+                        self.router.note(Note::Bounds {
                             place,
                             start: Some(start),
                             end: None,
                             asked,
                         });
                     }
-                    Ok(Err(_)) => self.wait(now, 50, 200),
-                    Err(what) => self.session.note(Note::Garbled { what }),
+                    Ok(Err(code)) => self.put_off(now, code),
+                    Err(what) => self.router.note(Note::Garbled { what }),
                 }
             }
             News::Answer(Job::End { target, asked }, bytes) => {
                 let place = self.profile.targets[target].place;
                 match self.versions.listed(&bytes, &self.profile.targets[target]) {
-                    Ok(Ok(end)) => self.session.note(Note::Bounds {
+                    Ok(Ok(end)) => self.router.note(Note::Bounds {
                         place,
                         start: None,
                         end: Some(end),
                         asked,
                     }),
-                    Ok(Err(_)) => self.wait(now, 50, 200),
-                    Err(what) => self.session.note(Note::Garbled { what }),
+                    Ok(Err(code)) => self.put_off(now, code),
+                    Err(what) => self.router.note(Note::Garbled { what }),
                 }
             }
         }
@@ -132,6 +145,10 @@ impl Reader {
         asked: u64,
         read: &super::wire::Fetched,
     ) {
+        if let Some(replica) = read.read_replica.filter(|node| *node < self.router.nodes()) {
+            self.replicas[target] = Some(replica);
+            self.router.begin(now, replica);
+        }
         let mut records = batch::decode(&read.records);
         records.retain(|record| record.offset >= from);
         self.positions[target] = next_position(&read.records).max(from);
@@ -139,7 +156,7 @@ impl Reader {
             let (low, high) = self.profile.pause_ms;
             self.wait(now, low, high);
         }
-        self.session.note(Note::Polled {
+        self.router.note(Note::Polled {
             place: self.profile.targets[target].place,
             from,
             records,
@@ -149,35 +166,55 @@ impl Reader {
         });
     }
 
-    fn refused(&mut self, now: Now, target: usize, code: i16) {
-        if code == OUT_OF_RANGE {
-            // Kafka's `auto.offset.reset=earliest`.
+    fn refused(&mut self, now: Now, target: usize, node: usize, code: i16) {
+        let was_leader = self.router.leader(target) == Some(node);
+        self.replicas[target] = None;
+        if code == OUT_OF_RANGE && was_leader {
+            // Kafka's `auto.offset.reset=earliest`; a follower that lags proves nothing.
             self.positions[target] = 0;
             let asked = now.instant.as_nanos();
             self.ask(now, Job::Start { target, asked });
+        }
+        self.put_off(now, code);
+    }
+
+    fn put_off(&mut self, now: Now, code: i16) {
+        if is_misled(code) {
+            self.router.misled(now);
         }
         self.wait(now, 50, 200);
     }
 
     fn wait(&mut self, now: Now, low: u64, high: u64) {
-        let pause = self.session.stream().within(low..=high.max(low));
+        let pause = self.router.stream().within(low..=high.max(low));
         self.next_at = self.next_at.max(now.instant.plus_millis(pause));
     }
 
+    /// Returns the next target that can be read.
+    fn next_target(&self) -> Option<usize> {
+        let count = self.router.targets();
+        let mut targets = (1..=count).map(|step| (self.turn + step) % count);
+        targets.find(|target| self.router.is_ready(*target))
+    }
+
     fn go_on(&mut self, now: Now) {
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        if !idle || self.winding_down || self.next_at > now.instant {
+        if self.router.working() > 0 || self.winding_down || self.next_at > now.instant {
             return;
         }
-        self.turn = (self.turn + 1) % self.profile.targets.len();
-        let target = self.turn;
+        let Some(target) = self.next_target() else {
+            return;
+        };
+        self.turn = target;
         let asked = now.instant.as_nanos();
-        if self.session.stream().permille(self.profile.bounds_permille) {
+        if self.router.stream().permille(self.profile.bounds_permille) {
             self.ask(now, Job::Start { target, asked });
             self.ask(now, Job::End { target, asked });
         }
+        let leader = self.router.leader(target).unwrap_or_default();
+        let replica = self.replicas[target].filter(|node| self.router.is_open(*node));
         let job = Job::Fetch {
             target,
+            node: replica.unwrap_or(leader),
             from: self.positions[target],
             asked,
         };
@@ -186,17 +223,31 @@ impl Reader {
 
     fn ask(&mut self, now: Now, job: Job) {
         let versions = self.versions;
-        let wait = i32::try_from(self.profile.max_wait_ms).unwrap_or(i32::MAX);
-        let max_bytes = i32::try_from(self.profile.max_bytes).unwrap_or(i32::MAX);
-        let limit = self.profile.max_wait_ms + SLACK_MS;
-        let targets = self.profile.targets.clone();
-        self.session.send(now, limit, Some(job), |id| match job {
-            Job::Fetch { target, from, .. } => {
-                versions.fetch(id, &targets[target], from, wait, max_bytes)
+        let (target, node) = match job {
+            Job::Fetch { target, node, .. } => (target, Some(node)),
+            Job::Start { target, .. } | Job::End { target, .. } => {
+                (target, self.router.leader(target))
             }
-            Job::Start { target, .. } => versions.list_offsets(id, &targets[target], EARLIEST),
-            Job::End { target, .. } => versions.list_offsets(id, &targets[target], LATEST),
-        });
+        };
+        let Some(node) = node else {
+            return;
+        };
+        let found = self.router.found(target);
+        let rack = self.profile.rack.clone();
+        let options = FetchOptions {
+            max_wait_ms: i32::try_from(self.profile.max_wait_ms).unwrap_or(i32::MAX),
+            max_bytes: i32::try_from(self.profile.max_bytes).unwrap_or(i32::MAX),
+            found,
+            rack: rack.as_deref(),
+        };
+        let limit = self.profile.max_wait_ms + SLACK_MS;
+        let target = self.router.target(target).clone();
+        self.router
+            .send(now, node, limit, Some(job), |id| match job {
+                Job::Fetch { from, .. } => versions.fetch(id, &target, from, options),
+                Job::Start { .. } => versions.list_offsets(id, &target, found, EARLIEST),
+                Job::End { .. } => versions.list_offsets(id, &target, found, LATEST),
+            });
     }
 }
 
@@ -215,31 +266,29 @@ impl Client for Reader {
         if matches!(input, ClientInput::WindDown) {
             self.winding_down = true;
         }
-        for news in self.session.handle(now, input) {
+        for news in self.router.handle(now, input) {
             self.on_news(now, news);
         }
         self.go_on(now);
+        self.router.refresh(now);
     }
 
     fn poll_output(&mut self) -> Option<ClientOutput> {
-        self.session.poll_output()
+        self.router.poll_output()
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        let next = (idle && !self.winding_down).then_some(self.next_at);
-        self.session.deadline().into_iter().chain(next).min()
+        let may_ask = self.router.working() == 0 && !self.winding_down;
+        let next = (may_ask && self.next_target().is_some()).then_some(self.next_at);
+        self.router.deadline().into_iter().chain(next).min()
     }
 
     fn is_idle(&self) -> bool {
-        self.winding_down && self.session.in_flight() == 0
+        self.winding_down && self.router.working() == 0
     }
 
     fn status(&self) -> String {
-        format!(
-            "reader with {} requests in flight",
-            self.session.in_flight()
-        )
+        format!("reader with {} requests in flight", self.router.working())
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use seedlog_core::time::{Instant, Now};
 
+use super::router::links_of;
 use crate::{
     client::{ClientInput, ClientLink, ClientOutput},
     history::Note,
@@ -23,8 +24,10 @@ pub(super) struct Session<T> {
     next_correlation: i32,
     in_flight: VecDeque<Request<T>>,
     out: VecDeque<ClientOutput>,
-    stream: Stream,
     failures: u32,
+    begun: bool,
+    /// How often a connection was lost or did not come about.
+    losses: u64,
 }
 
 #[derive(Debug)]
@@ -46,18 +49,19 @@ pub(super) enum News<T> {
 }
 
 impl<T: std::fmt::Debug> Session<T> {
-    pub(super) fn new(node: usize, stream: Stream) -> Self {
+    pub(super) fn new(node: usize) -> Self {
         Self {
             node,
             link: None,
             open: false,
             turn: Instant::ORIGIN,
-            next_link: 0,
+            next_link: links_of(node),
             next_correlation: 0,
             in_flight: VecDeque::new(),
             out: VecDeque::new(),
-            stream,
             failures: 0,
+            begun: false,
+            losses: 0,
         }
     }
 
@@ -69,11 +73,21 @@ impl<T: std::fmt::Debug> Session<T> {
         self.in_flight.len()
     }
 
-    pub(super) const fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
+    pub(super) const fn has_begun(&self) -> bool {
+        self.begun
     }
 
-    pub(super) fn note(&mut self, note: Note) {
+    pub(super) const fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Dials, and dials again after each loss from now on.
+    pub(super) fn begin(&mut self, now: Now) {
+        self.begun = true;
+        self.dial(now);
+    }
+
+    fn note(&mut self, note: Note) {
         self.out.push_back(ClientOutput::Note(note));
     }
 
@@ -105,21 +119,25 @@ impl<T: std::fmt::Debug> Session<T> {
     }
 
     /// Takes what happened to the connection.
-    pub(super) fn handle(&mut self, now: Now, input: ClientInput) -> Vec<News<T>> {
+    pub(super) fn handle(
+        &mut self,
+        now: Now,
+        input: ClientInput,
+        stream: &mut Stream,
+    ) -> Vec<News<T>> {
         match input {
-            ClientInput::Start => {
-                self.dial(now);
-                Vec::new()
-            }
             ClientInput::Opened(link) if Some(link) == self.link => {
                 self.open = true;
                 self.failures = 0;
                 vec![News::Open]
             }
-            ClientInput::Frame(link, bytes) if Some(link) == self.link => self.answer(now, bytes),
-            ClientInput::Closed(link) if Some(link) == self.link => self.lose(now),
-            ClientInput::Timeout => self.time_out(now),
-            ClientInput::Opened(_)
+            ClientInput::Frame(link, bytes) if Some(link) == self.link => {
+                self.answer(now, bytes, stream)
+            }
+            ClientInput::Closed(link) if Some(link) == self.link => self.lose(now, stream),
+            ClientInput::Timeout => self.time_out(now, stream),
+            ClientInput::Start
+            | ClientInput::Opened(_)
             | ClientInput::Frame(..)
             | ClientInput::Closed(_)
             | ClientInput::WindDown => Vec::new(),
@@ -128,18 +146,19 @@ impl<T: std::fmt::Debug> Session<T> {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let request = self.in_flight.iter().map(|request| request.deadline).min();
-        let turn = (!self.open).then_some(self.turn);
+        let turn = (self.begun && !self.open).then_some(self.turn);
         request.into_iter().chain(turn).min()
     }
 
     /// Closes the connection and dials again after a while.
-    pub(super) fn lose(&mut self, now: Now) -> Vec<News<T>> {
+    fn lose(&mut self, now: Now, stream: &mut Stream) -> Vec<News<T>> {
         if let Some(link) = self.link.take() {
             self.out.push_back(ClientOutput::Close(link));
         }
         self.open = false;
+        self.losses += 1;
         self.failures = (self.failures + 1).min(6);
-        let backoff = self.stream.within(20..=60) << self.failures.saturating_sub(1);
+        let backoff = stream.within(20..=60) << self.failures.saturating_sub(1);
         self.turn = now.instant.plus_millis(backoff);
         let lost = std::mem::take(&mut self.in_flight);
         lost.into_iter()
@@ -156,13 +175,13 @@ impl<T: std::fmt::Debug> Session<T> {
         self.out.push_back(ClientOutput::Dial(link, self.node));
     }
 
-    fn answer(&mut self, now: Now, bytes: Bytes) -> Vec<News<T>> {
+    fn answer(&mut self, now: Now, bytes: Bytes, stream: &mut Stream) -> Vec<News<T>> {
         let correlation = bytes.first_chunk().map(|id| i32::from_be_bytes(*id));
         let expected = self.in_flight.front().map(|request| request.correlation);
         if correlation.is_none() || correlation != expected {
             let what = format!("correlation id {correlation:?} where {expected:?} was due");
             self.note(Note::Garbled { what });
-            return self.lose(now);
+            return self.lose(now, stream);
         }
         let request = self.in_flight.pop_front();
         request
@@ -171,13 +190,13 @@ impl<T: std::fmt::Debug> Session<T> {
             .collect()
     }
 
-    fn time_out(&mut self, now: Now) -> Vec<News<T>> {
+    fn time_out(&mut self, now: Now, stream: &mut Stream) -> Vec<News<T>> {
         if !self.open {
             if self.turn > now.instant {
                 return Vec::new();
             }
             if self.link.is_some() {
-                return self.lose(now);
+                return self.lose(now, stream);
             }
             self.dial(now);
             return Vec::new();
@@ -191,7 +210,7 @@ impl<T: std::fmt::Debug> Session<T> {
         };
         let what = format!("no answer to {:?}", overdue.purpose);
         self.note(Note::Overdue { what });
-        self.lose(now)
+        self.lose(now, stream)
     }
 }
 

@@ -4,8 +4,8 @@ use seedlog_core::time::{Instant, Now};
 
 use super::{
     reader::LATEST,
-    session::{News, Session},
-    wire::{Target, Versions},
+    router::{News, Router},
+    wire::{Target, Versions, is_misled},
 };
 use crate::{
     client::{Client, ClientInput, ClientOutput},
@@ -22,17 +22,19 @@ pub struct TopicPlan {
     pub partitions: i32,
     /// How many copies.
     pub replication_factor: i16,
+    /// `min.insync.replicas`, as its configuration says.
+    pub min_isr: usize,
     /// Its configuration, by Kafka's names.
     pub configs: Vec<(String, String)>,
 }
 
-/// The client that makes the topics.
+/// The client that makes the topics, once all brokers are registered, and waits until all their copies are in sync.
 #[derive(Debug)]
 pub struct SetUp {
     topics: Vec<TopicPlan>,
     targets: Vec<Target>,
     versions: Versions,
-    session: Session<Job>,
+    router: Router<Job>,
     /// Topics exist; so many partitions answered.
     answered: Option<usize>,
     next_at: Instant,
@@ -48,14 +50,15 @@ impl SetUp {
     /// Makes the client.
     #[must_use]
     pub fn new(
-        node: usize,
+        nodes: usize,
         topics: Vec<TopicPlan>,
         targets: Vec<Target>,
         mut stream: Stream,
     ) -> Self {
+        let versions = Versions::for_nodes(nodes, &mut stream);
         Self {
-            versions: Versions::draw(&mut stream),
-            session: Session::new(node, stream),
+            versions,
+            router: Router::new(nodes, 0, targets.clone(), versions, stream),
             topics,
             targets,
             answered: None,
@@ -77,7 +80,7 @@ impl SetUp {
                     Ok(_) => {
                         self.answered = Some(answered + 1);
                         if answered + 1 == self.targets.len() {
-                            self.session.note(Note::TopicsReady);
+                            self.router.note(Note::TopicsReady);
                         }
                         None
                     }
@@ -86,30 +89,66 @@ impl SetUp {
             }
             (Job::Probe, None) => None,
         };
-        if refused.is_some() {
+        if let Some(code) = refused {
             self.next_at = now.instant.plus_millis(50);
+            if is_misled(code) {
+                self.router.misled(now);
+            }
         }
         Ok(())
     }
 
-    fn go_on(&mut self, now: Now) {
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        if !idle || self.next_at > now.instant || self.is_idle() {
-            return;
+    /// Returns the node to ask next, if anything can be asked.
+    fn next_node(&self) -> Option<usize> {
+        if self.router.working() > 0 || self.is_idle() {
+            return None;
         }
+        let node = match self.answered {
+            // A topic wants so many copies as there are brokers only when all are known.
+            None if self.router.brokers() < self.router.nodes() => None,
+            None => self.router.anyone(),
+            Some(answered) => {
+                let found = self.router.found(answered);
+                let is_whole = found.is_some_and(|found| found.in_sync == found.replicas);
+                self.router.leader(answered).filter(|_| is_whole)
+            }
+        };
+        node.filter(|node| self.router.is_open(*node))
+    }
+
+    /// What is missing is known only by asking again.
+    fn waits_for_news(&self) -> bool {
+        let is_short = self.router.brokers() < self.router.nodes();
+        let is_lagging = |target| {
+            let found = self.router.found(target);
+            found.is_none_or(|found| found.in_sync < found.replicas)
+        };
+        !self.is_idle() && (is_short || self.answered.is_some_and(is_lagging))
+    }
+
+    fn go_on(&mut self, now: Now) {
+        if self.waits_for_news() {
+            self.router.misled(now);
+        }
+        let Some(node) = self.next_node().filter(|_| self.next_at <= now.instant) else {
+            return;
+        };
         let versions = self.versions;
         match self.answered {
             None => {
                 let topics = self.topics.clone();
-                self.session.send(now, LIMIT_MS, Some(Job::Create), |id| {
-                    versions.create_topics(id, &topics, 5_000)
-                });
+                self.router
+                    .send(now, node, LIMIT_MS, Some(Job::Create), |id| {
+                        versions.create_topics(id, &topics, 5_000)
+                    });
             }
             Some(answered) => {
                 let target = self.targets[answered].clone();
-                self.session.send(now, LIMIT_MS, Some(Job::Probe), |id| {
-                    versions.list_offsets(id, &target, LATEST)
-                });
+                let found = self.router.found(answered);
+                self.router
+                    .send(now, node, LIMIT_MS, Some(Job::Probe), |id| {
+                        versions.list_offsets(id, &target, found, LATEST)
+                    });
             }
         }
     }
@@ -117,27 +156,27 @@ impl SetUp {
 
 impl Client for SetUp {
     fn handle(&mut self, now: Now, input: ClientInput) {
-        for news in self.session.handle(now, input) {
+        for news in self.router.handle(now, input) {
             if let News::Answer(job, bytes) = news
                 && let Err(what) = self.on_answer(now, job, &bytes)
             {
-                self.session.note(Note::Garbled { what });
+                self.router.note(Note::Garbled { what });
             }
         }
         self.go_on(now);
+        self.router.refresh(now);
     }
 
     fn poll_output(&mut self) -> Option<ClientOutput> {
-        self.session.poll_output()
+        self.router.poll_output()
     }
 
     fn deadline(&self) -> Option<Instant> {
         if self.is_idle() {
             return None;
         }
-        let idle = self.session.is_open() && self.session.in_flight() == 0;
-        let next = idle.then_some(self.next_at);
-        self.session.deadline().into_iter().chain(next).min()
+        let next = self.next_node().map(|_| self.next_at);
+        self.router.deadline().into_iter().chain(next).min()
     }
 
     fn is_idle(&self) -> bool {
@@ -146,7 +185,11 @@ impl Client for SetUp {
 
     fn status(&self) -> String {
         match self.answered {
-            None => "topics not made yet".to_owned(),
+            None => format!(
+                "topics not made yet, {} of {} brokers known",
+                self.router.brokers(),
+                self.router.nodes()
+            ),
             Some(answered) => format!("{answered} of {} partitions answer", self.targets.len()),
         }
     }

@@ -1,14 +1,18 @@
 //! Requests as frames, answers as plain values.
 
 use bytes::Bytes;
-use seedlog_core::protocol::{
-    ClientRequest, ErrorCode, decode_response, encode_request,
-    messages::{
-        CreatableTopic, CreatableTopicConfig, CreateTopicsRequestData, FetchRequestData,
-        ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic, ProduceRequestData,
-        wire::{
-            fetch_request::{FetchPartition, FetchTopic},
-            produce_request::{PartitionProduceData, TopicProduceData},
+use seedlog_core::{
+    ids::Uuid,
+    protocol::{
+        ClientRequest, ErrorCode, decode_response, encode_request,
+        messages::{
+            CreatableTopic, CreatableTopicConfig, CreateTopicsRequestData, FetchRequestData,
+            ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic, MetadataRequestData,
+            MetadataRequestTopic, MetadataResponsePartition, ProduceRequestData,
+            wire::{
+                fetch_request::{FetchPartition, FetchTopic},
+                produce_request::{PartitionProduceData, TopicProduceData},
+            },
         },
     },
 };
@@ -36,6 +40,57 @@ pub(super) struct Versions {
     fetch: i16,
     list_offsets: i16,
     create_topics: i16,
+    metadata: i16,
+    /// Whether it says in which epoch it believes that a leader leads.
+    is_fenced: bool,
+}
+
+/// What a client knows of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) leader: Option<usize>,
+    pub(super) epoch: i32,
+    pub(super) topic_id: Uuid,
+    pub(super) replicas: usize,
+    pub(super) in_sync: usize,
+}
+
+impl Found {
+    /// The only node leads everything.
+    pub(super) const ALONE: Self = Self {
+        leader: Some(0),
+        epoch: -1,
+        topic_id: Uuid([0; 16]),
+        replicas: 1,
+        in_sync: 1,
+    };
+
+    fn of(topic_id: Uuid, part: &MetadataResponsePartition) -> Self {
+        Self {
+            leader: node(part.leader_id),
+            epoch: part.leader_epoch,
+            topic_id,
+            replicas: part.replica_nodes.len(),
+            in_sync: part.isr_nodes.len(),
+        }
+    }
+}
+
+/// What a Metadata answer told.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    pub(super) brokers: Vec<usize>,
+    /// For each target.
+    pub(super) found: Vec<Option<Found>>,
+}
+
+/// How a fetch asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FetchOptions<'a> {
+    pub(super) max_wait_ms: i32,
+    pub(super) max_bytes: i32,
+    pub(super) found: Option<Found>,
+    pub(super) rack: Option<&'a str>,
 }
 
 /// What a fetch told.
@@ -45,10 +100,12 @@ pub(super) struct Fetched {
     pub(super) high_watermark: i64,
     pub(super) log_start: i64,
     pub(super) records: Bytes,
+    /// Where the leader would rather have it read (KIP-392).
+    pub(super) read_replica: Option<usize>,
 }
 
 impl Versions {
-    pub(super) fn draw(stream: &mut Stream) -> Self {
+    fn draw(stream: &mut Stream) -> Self {
         let mut version =
             |low: u64, high: u64| i16::try_from(stream.within(low..=high)).unwrap_or(i16::MAX);
         Self {
@@ -56,7 +113,67 @@ impl Versions {
             fetch: version(4, 12),
             list_offsets: version(1, 10),
             create_topics: version(2, 7),
+            metadata: 13,
+            is_fenced: false,
         }
+    }
+
+    /// Draws the versions for so many nodes; some matter only where there is more than one.
+    pub(super) fn for_nodes(nodes: usize, stream: &mut Stream) -> Self {
+        let mut versions = Self::draw(stream);
+        if nodes > 1 {
+            versions.metadata = i16::try_from(stream.within(10..=13)).unwrap_or(13);
+            versions.is_fenced = stream.one_in(2);
+        }
+        versions
+    }
+
+    /// Makes fetches know racks.
+    pub(super) fn with_racks(mut self) -> Self {
+        self.fetch = self.fetch.max(11);
+        self
+    }
+
+    pub(super) fn metadata(self, correlation: i32, targets: &[Target]) -> Bytes {
+        let mut names: Vec<&str> = targets.iter().map(|target| target.topic.as_str()).collect();
+        names.dedup();
+        let topics = names.into_iter().map(|name| MetadataRequestTopic {
+            name: Some(name.to_owned().into()),
+            ..Default::default()
+        });
+        let request = MetadataRequestData {
+            topics: Some(topics.collect()),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
+        frame(self.metadata, correlation, &request)
+    }
+
+    pub(super) fn described(self, bytes: &Bytes, targets: &[Target]) -> Result<Described, String> {
+        let answer = decode::<MetadataRequestData>(self.metadata, bytes)?;
+        let find = |target: &Target| {
+            let topic = answer.topics.iter().find(|topic| {
+                topic.error_code == 0
+                    && topic
+                        .name
+                        .as_ref()
+                        .is_some_and(|name| name.as_str() == target.topic)
+            })?;
+            let mut parts = topic.partitions.iter();
+            let part = parts.find(|part| part.partition_index == target.partition)?;
+            Some(Found::of(Uuid::from(topic.topic_id), part))
+        };
+        let brokers = answer.brokers.iter();
+        Ok(Described {
+            brokers: brokers.filter_map(|broker| node(broker.node_id)).collect(),
+            found: targets.iter().map(find).collect(),
+        })
+    }
+
+    /// Returns the epoch that a request names, if it names one.
+    fn epoch(self, version: i16, since: i16, found: Option<Found>) -> i32 {
+        let named = self.is_fenced && version >= since;
+        found.filter(|_| named).map_or(-1, |found| found.epoch)
     }
 
     pub(super) fn produce(
@@ -112,9 +229,14 @@ impl Versions {
         correlation: i32,
         target: &Target,
         from: i64,
-        max_wait_ms: i32,
-        max_bytes: i32,
+        options: FetchOptions<'_>,
     ) -> Bytes {
+        let FetchOptions {
+            max_wait_ms,
+            max_bytes,
+            found,
+            rack,
+        } = options;
         let request = FetchRequestData {
             replica_id: -1,
             max_wait_ms,
@@ -122,11 +244,12 @@ impl Versions {
             max_bytes,
             session_id: 0,
             session_epoch: -1,
+            rack_id: rack.unwrap_or_default().to_owned().into(),
             topics: vec![FetchTopic {
                 topic: target.topic.clone().into(),
                 partitions: vec![FetchPartition {
                     partition: target.partition,
-                    current_leader_epoch: -1,
+                    current_leader_epoch: self.epoch(self.fetch, 9, found),
                     fetch_offset: from,
                     last_fetched_epoch: -1,
                     log_start_offset: -1,
@@ -148,6 +271,7 @@ impl Versions {
                 high_watermark: -1,
                 log_start: -1,
                 records: Bytes::new(),
+                read_replica: None,
             });
         }
         let topic = answer
@@ -169,17 +293,24 @@ impl Versions {
                 part.log_start_offset
             },
             records: part.records.clone().unwrap_or_default(),
+            read_replica: node(part.preferred_read_replica),
         })
     }
 
-    pub(super) fn list_offsets(self, correlation: i32, target: &Target, timestamp: i64) -> Bytes {
+    pub(super) fn list_offsets(
+        self,
+        correlation: i32,
+        target: &Target,
+        found: Option<Found>,
+        timestamp: i64,
+    ) -> Bytes {
         let request = ListOffsetsRequestData {
             replica_id: -1,
             topics: vec![ListOffsetsTopic {
                 name: target.topic.clone().into(),
                 partitions: vec![ListOffsetsPartition {
                     partition_index: target.partition,
-                    current_leader_epoch: -1,
+                    current_leader_epoch: self.epoch(self.list_offsets, 4, found),
                     timestamp,
                     ..Default::default()
                 }],
@@ -245,6 +376,11 @@ impl Versions {
     }
 }
 
+/// Returns the index of a node by its id; nodes are numbered from 1.
+fn node(id: i32) -> Option<usize> {
+    usize::try_from(id).ok()?.checked_sub(1)
+}
+
 fn frame<R: ClientRequest>(version: i16, correlation: i32, request: &R) -> Bytes {
     encode_request(version, correlation, CLIENT_ID, request)
         .expect("workloads fill only fields that their version has")
@@ -264,6 +400,13 @@ pub(super) const OUT_OF_RANGE: i16 = 1;
 /// Whether Kafka's producer sends again after this error.
 pub(super) fn is_retriable(code: i16) -> bool {
     ErrorCode::from_code(code).is_some_and(ErrorCode::is_retriable)
+}
+
+/// Whether an error says that what the client knows of leaders is wrong or missing: UNKNOWN_TOPIC_OR_PARTITION,
+/// LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
+/// UNKNOWN_LEADER_EPOCH, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID.
+pub(super) fn is_misled(code: i16) -> bool {
+    matches!(code, 3 | 5 | 6 | 9 | 56 | 74 | 75 | 100 | 103)
 }
 
 /// Errors of a produce that rule out that this transmission was stored: CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION,

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seedlog_core::event::{Event, StartReason};
+use seedlog_core::{
+    event::{Event, StartReason},
+    ids::Epoch,
+};
 
 use crate::{
     batch::{SeenRecord, ValueId},
@@ -10,8 +13,18 @@ use crate::{
     disk::{BatchMark, Disk},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
     marks,
+    node::Probe,
     time::SimTime,
 };
+
+mod copies;
+mod promise;
+
+pub use copies::Committed;
+pub use promise::Promise;
+
+use copies::Copies;
+use promise::Losses;
 
 /// The batches of all partitions of a scenario on one disk, by place, in order of offset.
 pub type LogView = BTreeMap<Place, Vec<BatchMark>>;
@@ -49,6 +62,8 @@ pub struct Write {
     pub outcome: Option<Outcome>,
     /// The acknowledgement and when it left the broker.
     pub acked: Option<(Acked, SimTime)>,
+    /// The leader epoch of the broker that acknowledged it, where it is known.
+    pub acked_in: Option<Epoch>,
     /// The producer is done with it.
     pub settled: bool,
 }
@@ -66,30 +81,63 @@ pub enum Excuse {
     Beyond,
     /// Retention or DeleteRecords removed it.
     Trimmed,
+    /// Only a leader had it that lost its leadership before it was committed, and nobody waited for more.
+    Failover,
+    /// A leader was elected that misses records, as the topic's configuration allows.
+    Unclean,
 }
 
 /// What is known of one partition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Known {
-    /// Whether a copy counts only when flushed.
-    durable: bool,
-    /// Lowest offset that a power loss took from the unsynced end, and when.
-    lost: Vec<(SimTime, i64)>,
+    promise: Promise,
+    losses: Losses,
+    copies: Copies,
     /// First offset, moved by rule.
     start: i64,
-    damaged: bool,
-    /// Bytes went bad since the log last opened.
-    is_unseen: bool,
-    /// The synced mark that the next opening of a log with such bytes finds.
-    mark: Option<i64>,
-    /// When the log opened with such bytes, and from where on damage could pass for a torn tail then.
+    /// Nodes on which bytes went bad.
+    damaged: BTreeSet<usize>,
+    /// Nodes on which bytes went bad since the log last opened.
+    unseen: BTreeSet<usize>,
+    /// The synced mark that the next opening of a log with such bytes finds, by node.
+    mark: BTreeMap<usize, i64>,
+    /// When the only copy opened with such bytes, and from where on damage could pass for a torn tail then.
     past_mark: Vec<(SimTime, i64)>,
-    /// The same of the last opening, if there were such bytes.
-    opened_past: Option<i64>,
-    offline: bool,
+    /// The same of the last opening on each node, if there were such bytes.
+    opened_past: BTreeMap<usize, i64>,
+    /// Nodes that cannot serve it.
+    offline: BTreeSet<usize>,
     read: BTreeMap<i64, SeenRecord>,
     drained: Option<(i64, i64)>,
     unreadable: Option<i16>,
+}
+
+impl Known {
+    fn new(promise: Promise) -> Self {
+        Self {
+            promise,
+            losses: Losses::default(),
+            copies: Copies::default(),
+            start: 0,
+            damaged: BTreeSet::new(),
+            unseen: BTreeSet::new(),
+            mark: BTreeMap::new(),
+            past_mark: Vec::new(),
+            opened_past: BTreeMap::new(),
+            offline: BTreeSet::new(),
+            read: BTreeMap::new(),
+            drained: None,
+            unreadable: None,
+        }
+    }
+
+    /// A node lost what it had of some offsets.
+    fn lose(&mut self, at: SimTime, node: usize, range: (i64, i64), by_disk: bool) {
+        let from = self.losses.lose(self.promise, at, node, range, by_disk);
+        if let Some(from) = from {
+            self.copies.forget(from);
+        }
+    }
 }
 
 /// Shared ghost state.
@@ -107,13 +155,10 @@ pub struct Ghost {
 }
 
 impl Ghost {
-    /// Knows the partitions of a scenario, and for each whether a copy counts only when flushed.
+    /// Knows the partitions of a scenario, and what is promised of each.
     #[must_use]
-    pub fn new(places: Places, durable: &[bool]) -> Self {
-        let known = durable.iter().map(|durable| Known {
-            durable: *durable,
-            ..Known::default()
-        });
+    pub fn new(places: Places, promises: &[Promise]) -> Self {
+        let known = promises.iter().map(|promise| Known::new(*promise));
         Self {
             known: known.collect(),
             places,
@@ -136,11 +181,11 @@ impl Ghost {
             Seen::Note { note, cause, .. } => {
                 // What counts is when the broker said it, not when the client heard it.
                 let left = cause.map_or(at, |cause| cause.left);
-                self.note(at, left, note);
+                self.note(at, (left, cause.map(|cause| cause.node)), note);
             }
-            Seen::Event { event, .. } => self.event(at, event),
+            Seen::Event { node, event } => self.event(at, *node, event),
             Seen::Node { node, change, disk } => self.node(at, *node, change, disk),
-            Seen::Probe { .. } => {}
+            Seen::Probe { node, probe, disk } => self.probe(at, *node, probe, disk),
         }
     }
 
@@ -159,7 +204,52 @@ impl Ghost {
     /// Returns whether a copy of this partition counts only when flushed.
     #[must_use]
     pub fn is_durable(&self, place: Place) -> bool {
-        self.known[place.0].durable
+        self.known[place.0].promise.durable
+    }
+
+    /// Returns what is promised of a partition.
+    #[must_use]
+    pub fn promise(&self, place: Place) -> Promise {
+        self.known[place.0].promise
+    }
+
+    /// Returns what is committed of a partition with several copies, in order.
+    #[must_use]
+    pub fn committed(&self, place: Place) -> &[Committed] {
+        self.known[place.0].copies.committed()
+    }
+
+    /// Returns the committed batch that covers an offset.
+    #[must_use]
+    pub fn committed_at(&self, place: Place, offset: i64) -> Option<&Committed> {
+        self.known[place.0].copies.covering(offset)
+    }
+
+    /// Returns one past the last committed offset of a partition with several copies.
+    #[must_use]
+    pub fn committed_end(&self, place: Place) -> i64 {
+        self.known[place.0].copies.end()
+    }
+
+    /// Returns the leader epoch in which a node led a partition at a time, or believed so.
+    #[must_use]
+    pub fn leadership(&self, node: usize, place: Place, at: SimTime) -> Option<Epoch> {
+        self.known[place.0].copies.leadership(node, at)
+    }
+
+    /// Returns who leads a partition in its newest epoch.
+    #[must_use]
+    pub fn leader(&self, place: Place) -> Option<usize> {
+        self.known[place.0].copies.leader()
+    }
+
+    /// Returns in how many epochs partitions had a leader, all together.
+    #[must_use]
+    pub fn leaderships(&self) -> usize {
+        self.known
+            .iter()
+            .map(|known| known.copies.leaderships())
+            .sum()
     }
 
     /// Returns a produce.
@@ -193,16 +283,19 @@ impl Ghost {
         self.known[place.0].drained
     }
 
-    /// Returns whether bytes of a partition went bad at rest.
+    /// Returns whether bytes of a partition went bad at rest, on any node.
     #[must_use]
     pub fn is_damaged(&self, place: Place) -> bool {
-        self.known[place.0].damaged
+        !self.known[place.0].damaged.is_empty()
     }
 
-    /// Returns whether the broker reported the partition as offline.
+    /// Returns whether so many brokers reported the partition as offline that the rest cannot commit anything.
     #[must_use]
     pub fn is_offline(&self, place: Place) -> bool {
-        self.known[place.0].offline
+        let Promise {
+            copies, min_isr, ..
+        } = self.promise(place);
+        self.known[place.0].offline.len() + min_isr > copies
     }
 
     /// Returns whether a node's disk broke every promise.
@@ -211,10 +304,11 @@ impl Ghost {
         self.beyond.contains(&node)
     }
 
-    /// Returns whether any node's disk broke every promise.
+    /// Returns whether the disks of so many nodes broke every promise that some partition has none left.
     #[must_use]
     pub fn is_beyond_any(&self) -> bool {
-        !self.beyond.is_empty()
+        let mut known = self.known.iter();
+        known.any(|known| self.beyond.len() >= known.promise.min_isr)
     }
 
     /// Returns the error that readers of the drain get, if they get one.
@@ -232,43 +326,87 @@ impl Ghost {
     /// Returns the lowest offset that a power loss since `since` took from the unsynced end.
     #[must_use]
     pub fn lost_since(&self, place: Place, since: SimTime) -> Option<i64> {
-        let lost = self.known[place.0].lost.iter();
-        lost.filter(|(at, _)| *at >= since)
-            .map(|(_, from)| *from)
-            .min()
+        let lost = self.known[place.0].losses.since(since);
+        lost.map(|loss| loss.from).min()
     }
 
-    /// Returns from where on the last opening of a log could take damage for a torn tail, if bytes had gone bad: past the
+    /// Returns from where on the last opening of a log on a node could take damage for a torn tail, if bytes had gone bad: past the
     /// marks as they stood on the disk.
     #[must_use]
-    pub fn opened_past(&self, place: Place) -> Option<i64> {
-        self.known[place.0].opened_past
+    pub fn opened_past(&self, node: usize, place: Place) -> Option<i64> {
+        self.known[place.0].opened_past.get(&node).copied()
     }
 
     /// Returns why the record at an offset may be missing though it was acknowledged at `acked`.
     #[must_use]
     pub fn excuse(&self, place: Place, offset: i64, acked: SimTime) -> Option<Excuse> {
         let known = &self.known[place.0];
-        if !self.beyond.is_empty() {
+        if self.beyond.len() >= known.promise.min_isr {
             return Some(Excuse::Beyond);
         }
         if offset < known.start {
             return Some(Excuse::Trimmed);
         }
-        if known.damaged && known.offline {
+        if known.damaged.len() >= known.promise.min_isr && self.is_offline(place) {
             return Some(Excuse::Damaged);
         }
         let mut past_mark = known.past_mark.iter();
         if past_mark.any(|(at, from)| acked <= *at && *from <= offset) {
             return Some(Excuse::PastMark);
         }
-        let lost = self
-            .lost_since(place, acked)
-            .is_some_and(|from| from <= offset);
-        (lost && !known.durable).then_some(Excuse::Unsynced)
+        let mut lost = known.losses.since(acked);
+        let loss = lost.find(|loss| loss.from <= offset && offset < loss.to)?;
+        Some(if loss.unclean {
+            Excuse::Unclean
+        } else {
+            Excuse::Unsynced
+        })
     }
 
-    fn note(&mut self, at: SimTime, left: SimTime, note: &Note) {
+    /// Returns why the record at an offset may be missing though its leader, and nobody else, acknowledged it in an epoch.
+    #[must_use]
+    pub fn excuse_of_leader(
+        &self,
+        place: Place,
+        offset: i64,
+        acked: SimTime,
+        epoch: Option<Epoch>,
+    ) -> Option<Excuse> {
+        let excuse = self.excuse(place, offset, acked);
+        let known = &self.known[place.0];
+        let Some(epoch) = epoch.filter(|_| excuse.is_none() && known.promise.copies > 1) else {
+            return excuse;
+        };
+        // What was committed in the end is safe, whoever acknowledged it.
+        let mut covering = known.copies.covering(offset).into_iter();
+        let is_committed = covering.any(|batch| batch.epoch == epoch.0);
+        let is_deposed = known.copies.newest().is_some_and(|newest| newest > epoch);
+        (is_deposed && !is_committed).then_some(Excuse::Failover)
+    }
+
+    fn probe(&mut self, at: SimTime, node: usize, probe: &Probe, disk: &Disk) {
+        for partition in &probe.partitions {
+            let Some(place) = partition.place.filter(|_| !partition.offline) else {
+                continue;
+            };
+            let known = &mut self.known[place.0];
+            if partition.leads {
+                let follows_content = known.promise.copies > 1 && !self.beyond.contains(&node);
+                let copies = &mut known.copies;
+                copies.lead(at, node, partition, disk, follows_content);
+            }
+            if let Some(gap) = known.losses.gap(node)
+                && partition.end > gap
+                && known.copies.end() > gap
+            {
+                let folder = partition.partition.to_string();
+                let below = regained(&known.copies, gap, &folder, disk);
+                known.losses.regain(node, below);
+            }
+        }
+    }
+
+    fn note(&mut self, at: SimTime, (left, by): (SimTime, Option<usize>), note: &Note) {
         match note {
             Note::Invoked {
                 write,
@@ -289,6 +427,7 @@ impl Ghost {
                         transmissions: 0,
                         outcome: None,
                         acked: None,
+                        acked_in: None,
                         settled: false,
                     },
                 );
@@ -302,7 +441,9 @@ impl Ghost {
                 if let Some(write) = self.writes.get_mut(write) {
                     write.outcome = Some(*outcome);
                     if let Outcome::Ok(acked) = outcome {
+                        let copies = &self.known[write.place.0].copies;
                         write.acked = Some((*acked, left));
+                        write.acked_in = by.and_then(|node| copies.leadership(node, left));
                     }
                 }
             }
@@ -329,22 +470,37 @@ impl Ghost {
         }
     }
 
-    fn event(&mut self, at: SimTime, event: &Event) {
+    fn event(&mut self, at: SimTime, node: usize, event: &Event) {
         match event {
             Event::PartitionOffline { partition, .. } => {
                 if let Some(place) = self.places.place(partition) {
-                    self.known[place.0].offline = true;
+                    self.known[place.0].offline.insert(node);
+                }
+            }
+            Event::LeaderElectedUncleanly { partition, .. } => {
+                if let Some(place) = self.places.place(partition) {
+                    let known = &mut self.known[place.0];
+                    if known.promise.unclean {
+                        known.losses.elect_uncleanly(at);
+                        known.copies.forget(0);
+                    }
                 }
             }
             Event::LogOpened { partition, end, .. } => {
                 if let Some(place) = self.places.place(partition) {
                     let known = &mut self.known[place.0];
-                    known.offline = false;
-                    known.is_unseen = false;
-                    known.opened_past = known.mark.take().map(|mark| mark.max(*end));
-                    known
-                        .past_mark
-                        .extend(known.opened_past.map(|from| (at, from)));
+                    known.offline.remove(&node);
+                    known.unseen.remove(&node);
+                    known.opened_past.remove(&node);
+                    if let Some(mark) = known.mark.remove(&node) {
+                        let from = mark.max(*end);
+                        known.opened_past.insert(node, from);
+                        if known.promise.copies == 1 {
+                            known.past_mark.push((at, from));
+                        } else {
+                            known.lose(at, node, (from, i64::MAX), true);
+                        }
+                    }
                 }
             }
             Event::LogStartMoved {
@@ -365,31 +521,39 @@ impl Ghost {
     fn node(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
         match change {
             NodeChange::LostPower { before, .. } => {
-                self.lose(at, before, disk);
+                self.lose(at, node, before, disk, false);
                 self.taken.remove(&node);
             }
             NodeChange::LostDirty { before } => {
-                let lost = self.lose(at, before, disk);
+                let lost = self.lose(at, node, before, disk, true);
                 self.taken.entry(node).or_default().extend(lost);
             }
             NodeChange::Damaged(done) => {
                 let folder = done.path.split('/').next().unwrap_or_default();
                 for place in self.places.all() {
-                    if self.places.partition(place).to_string() == folder {
-                        let hit = done.path.ends_with(".log");
-                        self.known[place.0].damaged |= hit;
-                        self.known[place.0].is_unseen |= hit;
+                    let is_own = self.places.partition(place).to_string() == folder;
+                    if is_own && done.path.ends_with(".log") {
+                        self.known[place.0].damaged.insert(node);
+                        self.known[place.0].unseen.insert(node);
                     }
                 }
             }
             NodeChange::Wiped | NodeChange::Lied => {
                 self.beyond.insert(node);
+                for known in self
+                    .known
+                    .iter_mut()
+                    .filter(|known| known.promise.copies > 1)
+                {
+                    known.lose(at, node, (0, i64::MAX), true);
+                }
             }
             NodeChange::Started => {
                 for place in self.places.all() {
                     let known = &mut self.known[place.0];
-                    if known.is_unseen {
-                        known.mark = Some(marks::synced(disk, self.places.partition(place)));
+                    if known.unseen.contains(&node) {
+                        let mark = marks::synced(disk, self.places.partition(place));
+                        known.mark.insert(node, mark);
                     }
                 }
             }
@@ -401,15 +565,23 @@ impl Ghost {
             | NodeChange::GaveUp(_)
             | NodeChange::Panicked(_) => {
                 for (place, from) in self.taken.remove(&node).unwrap_or_default() {
-                    self.known[place.0].lost.push((at, from));
+                    self.known[place.0].lose(at, node, (from, i64::MAX), false);
                 }
             }
             NodeChange::Ready | NodeChange::StopAsked => {}
         }
     }
 
-    /// Notes what is gone from the disk that was there before; returns each place and its lowest lost offset.
-    fn lose(&mut self, at: SimTime, before: &LogView, disk: &Disk) -> Vec<(Place, i64)> {
+    /// Notes what is gone from a node's disk that was there before, and what may go on being lost; returns each place and its
+    /// lowest lost offset.
+    fn lose(
+        &mut self,
+        at: SimTime,
+        node: usize,
+        before: &LogView,
+        disk: &Disk,
+        goes_on: bool,
+    ) -> Vec<(Place, i64)> {
         let after = view(&self.places, disk);
         let mut all = Vec::new();
         for (place, marks) in before {
@@ -417,10 +589,33 @@ impl Ghost {
             let left: BTreeSet<u64> = left.iter().map(|mark| mark.digest).collect();
             let lost = marks.iter().find(|mark| !left.contains(&mark.digest));
             if let Some(lost) = lost {
-                self.known[place.0].lost.push((at, lost.base));
+                let known = &mut self.known[place.0];
+                let is_only = known.promise.copies == 1;
+                let end = marks.last().map_or(i64::MAX, |mark| mark.last + 1);
+                let to = if goes_on || is_only { i64::MAX } else { end };
+                known.lose(at, node, (lost.base, to), false);
                 all.push((*place, lost.base));
             }
         }
         all
     }
+}
+
+/// Returns up to where a disk holds what is committed, from an offset on.
+fn regained(copies: &Copies, from: i64, folder: &str, disk: &Disk) -> i64 {
+    let mut marks = disk
+        .segments(folder)
+        .into_iter()
+        .flat_map(|segment| disk.batches(segment))
+        .skip_while(|mark| mark.last < from);
+    let mut below = from;
+    let committed = copies.committed();
+    let first = committed.partition_point(|batch| batch.last < from);
+    for batch in &committed[first..] {
+        if !marks.next().is_some_and(|mark| batch.is(mark)) {
+            break;
+        }
+        below = batch.last + 1;
+    }
+    below
 }
