@@ -39,6 +39,7 @@ impl Budget {
             return true;
         }
         match fault {
+            Fault::Aimed { fault, .. } => self.allows(fault, lossy),
             // A lost or lying disk is one copy gone for good.
             Fault::Wipe { .. } => lossy + 1 < self.min_isr,
             Fault::Disk { fault, .. } => match fault {

@@ -96,3 +96,6 @@ pub const KINDS: &[&str] = &[
     "link-hang",
     "link-slow",
 ];
+
+/// The kinds that only a cluster of several brokers knows, beside [`KINDS`].
+pub const CLUSTER_KINDS: &[&str] = &["cut", "control-cut", "power-loss-all"];

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::{Damage, Survival},
-    network::Cut,
+    network::{Cut, Ends},
 };
 
 /// Everything that will go wrong in a run.
@@ -205,12 +205,31 @@ pub enum Fault {
         /// How.
         fault: LinkFault,
     },
+    /// Something happens to whoever has a role when its moment comes.
+    Aimed {
+        /// The role.
+        at: Aim,
+        /// What, with any node in it.
+        fault: Box<Self>,
+    },
     /// Nothing gets through in one direction.
     Cut {
         /// From whom to whom.
         cut: Cut,
         /// For how long, milliseconds.
         for_ms: u64,
+    },
+}
+
+/// A role that a node has at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Aim {
+    /// It leads the controller quorum.
+    Controller,
+    /// It leads a partition.
+    Leader {
+        /// The partition, by its place in the scenario; counted over again past the last one.
+        place: usize,
     },
 }
 
@@ -338,8 +357,9 @@ pub enum LinkFault {
 impl Fault {
     /// Returns the kind, as it is counted.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
+            Self::Aimed { fault, .. } => fault.kind(),
             Self::Crash { .. } => "crash",
             Self::PowerLoss { .. } => "power-loss",
             Self::PowerLossAll { .. } => "power-loss-all",
@@ -369,6 +389,7 @@ impl Fault {
                 LinkFault::Hang { .. } => "link-hang",
                 LinkFault::Slow { .. } => "link-slow",
             },
+            Self::Cut { cut, .. } if cut.listener.is_some() => "control-cut",
             Self::Cut { .. } => "cut",
         }
     }
@@ -377,7 +398,7 @@ impl Fault {
     #[must_use]
     pub const fn node(&self) -> Option<usize> {
         match self {
-            Self::PowerLossAll { .. } | Self::Cut { .. } => None,
+            Self::PowerLossAll { .. } | Self::Cut { .. } | Self::Aimed { .. } => None,
             Self::Crash { node, .. }
             | Self::PowerLoss { node, .. }
             | Self::Pause { node, .. }
@@ -388,6 +409,33 @@ impl Fault {
             | Self::Clock { node, .. }
             | Self::Link { node, .. } => Some(*node),
         }
+    }
+}
+
+impl Fault {
+    /// Makes the same fault happen to another node.
+    #[must_use]
+    pub fn moved_to(mut self, to: usize) -> Self {
+        match &mut self {
+            Self::Crash { node, .. }
+            | Self::PowerLoss { node, .. }
+            | Self::Pause { node, .. }
+            | Self::CleanStop { node, .. }
+            | Self::Wipe { node, .. }
+            | Self::Damage { node, .. }
+            | Self::Disk { node, .. }
+            | Self::Clock { node, .. }
+            | Self::Link { node, .. } => *node = to,
+            Self::Cut { cut, .. } => {
+                for ends in [&mut cut.from, &mut cut.to] {
+                    if let Ends::Node(node) = ends {
+                        *node = to;
+                    }
+                }
+            }
+            Self::PowerLossAll { .. } | Self::Aimed { .. } => {}
+        }
+        self
     }
 }
 

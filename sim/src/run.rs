@@ -15,7 +15,7 @@ use crate::{
     scenario::{Producers, Scenario},
     time::SimTime,
     trace::Trace,
-    workload::{Drain, Producer, ProducerProfile, Reader, ReaderProfile, SetUp, Target},
+    workload::{Drain, Operator, Producer, ProducerProfile, Reader, ReaderProfile, SetUp, Target},
 };
 
 /// How closely a run is watched. Nothing of it changes the run.
@@ -98,7 +98,9 @@ pub(crate) fn stand(scenario: &Scenario, seed: u64, release: &Release) -> Cluste
 }
 
 fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch) -> Cluster {
-    let ghost = Ghost::new(scenario.places(), &scenario.promises());
+    let seats = scenario.seats(release);
+    let nodes = seats.iter().map(|(seat, _)| seat.id).collect();
+    let ghost = Ghost::new(scenario.places(), &scenario.promises()).of_nodes(nodes);
     let checkers = if watch.checkers {
         checker::all()
     } else {
@@ -106,7 +108,7 @@ fn build(scenario: &Scenario, streams: Streams, release: &Release, watch: &Watch
     };
     let mut cluster = Cluster::new(
         streams,
-        scenario.seats(release),
+        seats,
         &scenario.surroundings,
         Jury::new(ghost, checkers),
         Trace::new(watch.trace_lines),
@@ -170,6 +172,12 @@ fn work(cluster: &mut Cluster, scenario: &Scenario, streams: Streams, targets: &
         let reader = Reader::new(reader, scenario.brokers, profile, stream);
         cluster.add_client(Box::new(reader));
     }
+    for operator in 0..scenario.operators {
+        let number = u64::try_from(operator).unwrap_or(u64::MAX);
+        let stream = streams.numbered("operator", number);
+        let operator = Operator::new(operator, scenario.brokers, targets.to_vec(), stream);
+        cluster.add_client(Box::new(operator));
+    }
     let limit = cluster.now().plus_millis(scenario.safety_ms);
     cluster.run(limit, |_| false);
     let limit = cluster.now().plus_millis(scenario.patience_ms);
@@ -200,6 +208,11 @@ fn settle(cluster: &mut Cluster, scenario: &Scenario) -> Option<String> {
     cluster.wind_down();
     let limit = cluster.now().plus_millis(scenario.settle_ms);
     let settled = cluster.run(limit, |cluster| cluster.all_idle() && cluster.all_ready());
+    if scenario.brokers > 1 {
+        // Copies that lag catch up, replicas join, and everybody hears of it.
+        let limit = cluster.now().plus_millis(scenario.calm_ms);
+        cluster.run(limit, |_| false);
+    }
     let excused = cluster.all_ready() && has_lost_a_partition(cluster, scenario);
     (!settled && !failed(cluster) && !excused).then(|| {
         let ready = cluster.all_ready();
@@ -225,7 +238,7 @@ fn drain(
     targets: &[Target],
 ) -> Option<String> {
     cluster.enter(Phase::Drain);
-    let places = scenario.places();
+    let (places, promises) = (scenario.places(), scenario.promises());
     let mut readers = Vec::new();
     for target in targets {
         let number = u64::try_from(target.place.0).unwrap_or(u64::MAX);
@@ -236,7 +249,9 @@ fn drain(
     let limit = cluster.now().plus_millis(scenario.drain_ms);
     let drained = cluster.run(limit, |cluster| {
         readers.iter().all(|(place, reader)| {
-            cluster.is_idle(*reader) || cluster.is_offline(places.partition(*place))
+            let offline = cluster.offline_copies(places.partition(*place));
+            let promise = promises[place.0];
+            cluster.is_idle(*reader) || offline + promise.min_isr > promise.copies
         })
     });
     (!drained && !failed(cluster)).then(|| cluster.client_status())

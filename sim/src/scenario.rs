@@ -80,6 +80,7 @@ pub struct Scenario {
     pub(crate) producers: Vec<Producers>,
     pub(crate) readers: usize,
     pub(crate) follower_readers: usize,
+    pub(crate) operators: usize,
     pub(crate) surroundings: Surroundings,
     pub(crate) plan: Plan,
     pub(crate) budget: Budget,
@@ -87,6 +88,8 @@ pub struct Scenario {
     pub(crate) least_acknowledged: u64,
     pub(crate) patience_ms: u64,
     pub(crate) settle_ms: u64,
+    /// How long a cluster of several brokers is left alone before it is judged.
+    pub(crate) calm_ms: u64,
     pub(crate) drain_ms: u64,
     pub(crate) planted: PlantedSet,
 }
@@ -105,6 +108,7 @@ impl Scenario {
             producers: Vec::new(),
             readers: 0,
             follower_readers: 0,
+            operators: 0,
             surroundings: Surroundings::default(),
             plan: Plan::default(),
             budget: Budget::single(true),
@@ -112,6 +116,7 @@ impl Scenario {
             least_acknowledged: 0,
             patience_ms: 0,
             settle_ms: 120_000,
+            calm_ms: 15_000,
             drain_ms: 120_000,
             planted: PlantedSet::NONE,
         }
@@ -230,6 +235,13 @@ impl Scenario {
     #[must_use]
     pub const fn follower_readers(mut self, count: usize) -> Self {
         self.follower_readers += count;
+        self
+    }
+
+    /// Adds operators, who have preferred leaders elected and change harmless settings.
+    #[must_use]
+    pub const fn operators(mut self, count: usize) -> Self {
+        self.operators += count;
         self
     }
 

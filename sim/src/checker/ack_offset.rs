@@ -65,7 +65,7 @@ impl Checker for AckOffset {
 
     fn judge(&mut self, ghost: &Ghost, verdict: &mut Verdict<'_>) {
         for (id, write) in ghost.writes() {
-            let Some((acked, at)) = write.acked else {
+            let Some((acked, _)) = write.acked else {
                 continue;
             };
             for (offset, value) in (acked.base..).zip(write.values.iter()) {
@@ -74,7 +74,7 @@ impl Checker for AckOffset {
                 let Some(there) = found.filter(|record| record.value != Some(value)) else {
                     continue;
                 };
-                if ghost.excuse(write.place, offset, at).is_none() {
+                if ghost.excuse_of(write, offset).is_none() {
                     verdict.fail(
                         format!(
                             "write {} was acknowledged with {value} at offset {offset}",

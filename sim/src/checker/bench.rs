@@ -1,5 +1,7 @@
 //! A bench for checkers: hand-made histories, good and bad.
 
+use std::collections::BTreeMap;
+
 use seedlog_core::{
     event::Event,
     ids::{Epoch, NodeId, TopicName, TopicPartition},
@@ -12,30 +14,50 @@ use crate::{
     disk::{Disk, Loss},
     ghost::{self, Ghost, LogView, Promise},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
-    node::{PartitionProbe, Probe},
+    node::{PartitionProbe, Probe, QuorumProbe},
     time::SimTime,
 };
 
-/// One checker before one partition of one node.
+/// One checker before one partition, on one node unless others are stepped to.
 pub(super) struct Bench<C> {
     checker: C,
     ghost: Ghost,
     findings: Findings,
+    /// The disk of the present node.
     pub(super) disk: Disk,
+    node: usize,
+    other_disks: BTreeMap<usize, Disk>,
     now: SimTime,
     pub(super) committed_metadata: i64,
 }
 
 impl<C: Checker> Bench<C> {
     pub(super) fn new(checker: C, durable: bool) -> Self {
+        Self::of(checker, Promise::single(durable))
+    }
+
+    pub(super) fn of(checker: C, promise: Promise) -> Self {
+        let nodes = (1..).map(NodeId).take(promise.copies).collect();
         let places = Places::new(vec![partition()]);
         Self {
             checker,
-            ghost: Ghost::new(places, &[Promise::single(durable)]),
+            ghost: Ghost::new(places, &[promise]).of_nodes(nodes),
             findings: Findings::default(),
             disk: Disk::new(1),
+            node: 0,
+            other_disks: BTreeMap::new(),
             now: SimTime::START,
             committed_metadata: 0,
+        }
+    }
+
+    /// Goes to another node: what follows happens there.
+    pub(super) fn on(&mut self, node: usize) {
+        if node != self.node {
+            let there = self.other_disks.remove(&node);
+            let here = std::mem::replace(&mut self.disk, there.unwrap_or_else(|| Disk::new(1)));
+            self.other_disks.insert(self.node, here);
+            self.node = node;
         }
     }
 
@@ -55,8 +77,9 @@ impl<C: Checker> Bench<C> {
     pub(super) fn caused_note(&mut self, note: Note, step: Option<u64>) {
         let (note, left) = (&note, self.now);
         let disk = self.disk.clone();
+        let node = self.node;
         let cause = step.map(|step| Cause {
-            node: 0,
+            node,
             left,
             step,
             disk: &disk,
@@ -72,7 +95,7 @@ impl<C: Checker> Bench<C> {
     pub(super) fn late_note(&mut self, note: &Note, left: SimTime) {
         let disk = self.disk.clone();
         let cause = Some(Cause {
-            node: 0,
+            node: self.node,
             left,
             step: disk.step(),
             disk: &disk,
@@ -89,32 +112,36 @@ impl<C: Checker> Bench<C> {
     }
 
     pub(super) fn event(&mut self, event: Event) {
-        let event = &event;
-        self.see(&Seen::Event { node: 0, event });
+        let (node, event) = (self.node, &event);
+        self.see(&Seen::Event { node, event });
     }
 
     pub(super) fn node(&mut self, change: NodeChange<'_>) {
         let disk = self.disk.clone();
         let disk = &disk;
-        self.see(&Seen::Node {
-            node: 0,
-            change,
-            disk,
-        });
+        let node = self.node;
+        self.see(&Seen::Node { node, change, disk });
     }
 
     pub(super) fn probe(&mut self, probe: PartitionProbe) {
-        let probe = Probe {
+        self.show(&Probe {
             committed_metadata: self.committed_metadata,
             partitions: vec![probe],
             ..Probe::default()
-        };
-        let (probe, disk) = (&probe, &self.disk.clone());
-        self.see(&Seen::Probe {
-            node: 0,
-            probe,
-            disk,
         });
+    }
+
+    pub(super) fn quorum(&mut self, quorum: QuorumProbe) {
+        self.show(&Probe {
+            committed_metadata: self.committed_metadata,
+            quorum,
+            partitions: Vec::new(),
+        });
+    }
+
+    fn show(&mut self, probe: &Probe) {
+        let (node, disk) = (self.node, &self.disk.clone());
+        self.see(&Seen::Probe { node, probe, disk });
     }
 
     /// The machine loses power: all that `before` has and the disk has not is lost.
@@ -228,6 +255,14 @@ pub(super) fn records(from: i64, values: &[u64]) -> Vec<SeenRecord> {
         })
         .collect()
 }
+
+/// Three copies, of which two have what is committed.
+pub(super) const REPLICATED: Promise = Promise {
+    durable: false,
+    copies: 3,
+    min_isr: 2,
+    unclean: false,
+};
 
 /// A sound partition of ten records.
 pub(super) fn sound() -> PartitionProbe {

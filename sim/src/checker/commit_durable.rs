@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use super::{Cause, Checker, NodeChange, Seen, Verdict};
 use crate::{
     disk::{BatchMark, Disk},
-    ghost::{Ghost, Write},
+    ghost::{Ghost, Write, safe_end},
     history::{Acked, Acks, Note, Outcome, Place, WriteId},
-    node::PartitionProbe,
+    node::{PartitionProbe, Probe},
 };
 
 /// See the module.
@@ -19,6 +19,8 @@ pub(super) struct CommitDurable {
     looked: BTreeMap<(usize, Place), i64>,
     /// The committed end of the metadata log looked at last.
     metadata: BTreeMap<usize, i64>,
+    /// Up to where each node's disk holds the metadata log, and the end that the node knew to be durable then.
+    quorum: BTreeMap<usize, (i64, i64)>,
     /// The step of each node's disk when its present incarnation started.
     started: BTreeMap<usize, u64>,
 }
@@ -31,7 +33,7 @@ impl Checker for CommitDurable {
     fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
         match seen {
             Seen::Probe { node, probe, disk } if !ghost.is_beyond(*node) => {
-                self.metadata(*node, probe.committed_metadata, disk, verdict);
+                self.metadata(ghost, *node, probe, disk, verdict);
                 for partition in &probe.partitions {
                     self.watermark(ghost, *node, partition, disk, verdict);
                 }
@@ -59,6 +61,9 @@ impl Checker for CommitDurable {
                     self.started.insert(*node, disk.step());
                 }
                 NodeChange::LostPower { .. } => self.forget(*node),
+                NodeChange::Wiped => {
+                    self.quorum.remove(node);
+                }
                 _ => {}
             },
             _ => {}
@@ -72,16 +77,34 @@ impl CommitDurable {
         self.metadata.remove(&node);
     }
 
-    /// The metadata log is durable whatever the flush rule says.
-    fn metadata(&mut self, node: usize, committed: i64, disk: &Disk, verdict: &mut Verdict<'_>) {
-        if self.metadata.insert(node, committed) == Some(committed) {
-            return;
+    /// The metadata log is durable whatever the flush rule says, on a majority of the voters.
+    fn metadata(
+        &mut self,
+        ghost: &Ghost,
+        node: usize,
+        probe: &Probe,
+        disk: &Disk,
+        verdict: &mut Verdict<'_>,
+    ) {
+        let committed = probe.committed_metadata;
+        let has_moved = self.metadata.insert(node, committed) != Some(committed);
+        let flushed = probe.quorum.flushed;
+        let looked = self.quorum.get(&node).map(|(_, flushed)| *flushed);
+        if has_moved || looked != Some(flushed) {
+            let safe = safe_end(disk, METADATA_FOLDER, true);
+            self.quorum.insert(node, (safe, flushed));
         }
-        let safe = safe_end(disk, METADATA_FOLDER, true);
-        if committed > safe {
+        let is_durable = |(safe, _): &&(i64, i64)| *safe >= committed;
+        let durable = self.quorum.values().filter(is_durable).count();
+        if has_moved && durable < ghost.majority() {
+            let safe: Vec<(usize, i64)> = self
+                .quorum
+                .iter()
+                .map(|(node, (safe, _))| (*node, *safe))
+                .collect();
             verdict.fail(
-                "committed records of the metadata log are durable",
-                format!("node {node}: committed up to {committed}, durable up to {safe}"),
+                "committed records of the metadata log are durable on a majority",
+                format!("node {node}: committed up to {committed}, durable by node {safe:?}"),
             );
         }
     }
@@ -97,7 +120,9 @@ impl CommitDurable {
         let Some(place) = ghost.places().place(&probe.partition) else {
             return;
         };
-        if probe.offline || ghost.is_damaged(place) {
+        // A follower takes over a watermark that need not rest on its own copy.
+        let follows = ghost.promise(place).copies > 1 && !probe.leads;
+        if probe.offline || follows || ghost.is_damaged(place) {
             return;
         }
         let looked = self.looked.insert((node, place), probe.high_watermark);
@@ -135,6 +160,15 @@ fn acknowledged(
     }
     let folder = ghost.places().partition(place).to_string();
     let found = find(cause.disk, &folder, acked.base);
+    // A leader that was deposed may hold other records there by now.
+    let is_other = |mark: &BatchMark| {
+        write
+            .acked_in
+            .is_some_and(|epoch| mark.leader_epoch != epoch.0)
+    };
+    if ghost.promise(place).copies > 1 && found.as_ref().is_none_or(is_other) {
+        return;
+    }
     let durable = ghost.is_durable(place);
     let (since, wanted) = match found {
         Some(mark) if durable => (mark.durable, "durable"),
@@ -152,27 +186,6 @@ fn acknowledged(
             ),
         );
     }
-}
-
-/// One past the last offset before which everything is where the rule wants it.
-fn safe_end(disk: &Disk, folder: &str, durable: bool) -> i64 {
-    let mut end = 0;
-    for segment in disk.segments(folder) {
-        let marks = disk.batches(segment);
-        // What is durable of a file is its front.
-        let safe = if durable && marks.last().is_some_and(|mark| mark.durable.is_none()) {
-            marks.partition_point(|mark| mark.durable.is_some())
-        } else {
-            marks.len()
-        };
-        if let Some(mark) = safe.checked_sub(1).and_then(|last| marks.get(last)) {
-            end = mark.last + 1;
-        }
-        if safe < marks.len() {
-            return end;
-        }
-    }
-    end
 }
 
 fn find(disk: &Disk, folder: &str, offset: i64) -> Option<BatchMark> {
@@ -232,7 +245,7 @@ mod tests {
         let mut bench = Bench::new(CommitDurable::default(), true);
         bench.committed_metadata = 1;
         bench.probe(sound());
-        assert!(bench.rejects("committed up to 1, durable up to 0"));
+        assert!(bench.rejects("committed up to 1, durable by node [(0, 0)]"));
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! HWMonotonicView: end and start as told to clients never go back in real time, and cover what was acknowledged before.
+//!
+//! With several copies only leaders are asked. A new leader may not know yet how far the old one got: it names no end before it does
+//! (KIP-207), but lets readers read; a deposed one that does not know it is measured by what was told up to its epoch.
 
 use std::collections::BTreeMap;
+
+use seedlog_core::ids::Epoch;
 
 use super::{Checker, NodeChange, Seen, Verdict};
 use crate::{
@@ -17,11 +22,14 @@ pub(super) struct HwMonotonicView {
     reverted: BTreeMap<usize, SimTime>,
 }
 
-/// What was told of one partition: each time with the highest value heard up to it.
+/// By the leader's epoch: each time with the highest value heard up to it.
+type ByEpoch = BTreeMap<Epoch, Vec<(SimTime, i64)>>;
+
+/// What was told of one partition.
 #[derive(Debug, Default)]
 struct Told {
-    ends: Vec<(SimTime, i64)>,
-    starts: Vec<(SimTime, i64)>,
+    ends: ByEpoch,
+    starts: ByEpoch,
     /// Answers that left by then say nothing about the log after an allowed loss; it may strike at the moment of an answer.
     since: SimTime,
 }
@@ -35,7 +43,8 @@ impl Checker for HwMonotonicView {
         match seen {
             Seen::Note { note, cause, .. } => {
                 let left = cause.map_or(verdict.at(), |cause| cause.left);
-                self.note(ghost, note, left, verdict);
+                let by = cause.map(|cause| cause.node);
+                self.note(ghost, note, (left, by), verdict);
             }
             Seen::Node { node, change, .. } => self.node(ghost, *node, change, verdict.at()),
             _ => {}
@@ -72,7 +81,9 @@ impl HwMonotonicView {
             let lost = ghost.lost_since(place, since);
             if let Some(lost) = lost.filter(|_| !ghost.is_durable(place)) {
                 told.since = at;
-                told.ends.retain(|(_, end)| *end <= lost);
+                for ends in told.ends.values_mut() {
+                    ends.retain(|(_, end)| *end <= lost);
+                }
             }
             if ghost.is_beyond(node) {
                 told.ends.clear();
@@ -81,7 +92,20 @@ impl HwMonotonicView {
         }
     }
 
-    fn note(&mut self, ghost: &Ghost, note: &Note, left: SimTime, verdict: &mut Verdict<'_>) {
+    fn note(
+        &mut self,
+        ghost: &Ghost,
+        note: &Note,
+        (left, by): (SimTime, Option<usize>),
+        verdict: &mut Verdict<'_>,
+    ) {
+        // The only copy speaks for itself, over all its epochs.
+        let epoch = |place| {
+            if ghost.promise(place).copies == 1 {
+                return Some(Epoch(0));
+            }
+            ghost.leadership(by?, place, left)
+        };
         match note {
             Note::Polled {
                 place,
@@ -92,14 +116,17 @@ impl HwMonotonicView {
             } => {
                 let asked = SimTime::from_nanos(*asked);
                 let start = (*log_start >= 0).then_some(*log_start);
-                self.answer(
-                    ghost,
-                    *place,
-                    asked,
-                    left,
-                    (start, Some(*high_watermark)),
-                    verdict,
-                );
+                if let Some(epoch) = epoch(*place) {
+                    let told = Answer {
+                        epoch,
+                        asked,
+                        left,
+                        start,
+                        end: Some(*high_watermark),
+                        names_end: false,
+                    };
+                    self.answer(ghost, *place, told, verdict);
+                }
             }
             Note::Bounds {
                 place,
@@ -108,7 +135,17 @@ impl HwMonotonicView {
                 asked,
             } => {
                 let asked = SimTime::from_nanos(*asked);
-                self.answer(ghost, *place, asked, left, (*start, *end), verdict);
+                if let Some(epoch) = epoch(*place) {
+                    let told = Answer {
+                        epoch,
+                        asked,
+                        left,
+                        start: *start,
+                        end: *end,
+                        names_end: true,
+                    };
+                    self.answer(ghost, *place, told, verdict);
+                }
             }
             Note::Answered {
                 write,
@@ -119,9 +156,9 @@ impl HwMonotonicView {
                     return;
                 };
                 let told = self.told.entry(write.place).or_default();
-                if left > told.since {
+                if let Some(epoch) = epoch(write.place).filter(|_| left > told.since) {
                     hear(
-                        &mut told.ends,
+                        told.ends.entry(epoch).or_default(),
                         verdict.at(),
                         acked.base + i64::from(write.values.count),
                     );
@@ -131,41 +168,59 @@ impl HwMonotonicView {
         }
     }
 
-    fn answer(
-        &mut self,
-        ghost: &Ghost,
-        place: Place,
-        asked: SimTime,
-        left: SimTime,
-        (start, end): (Option<i64>, Option<i64>),
-        verdict: &mut Verdict<'_>,
-    ) {
+    fn answer(&mut self, ghost: &Ghost, place: Place, answer: Answer, verdict: &mut Verdict<'_>) {
         let told = self.told.entry(place).or_default();
-        if left <= told.since || ghost.is_beyond_any() || ghost.is_damaged(place) {
+        let Answer { epoch, asked, .. } = answer;
+        if answer.left <= told.since || ghost.is_beyond_any() || ghost.is_damaged(place) {
             return;
         }
-        for (what, value, heard) in [
-            ("end", end, &mut told.ends),
-            ("start", start, &mut told.starts),
+        for (what, value, heard, first) in [
+            (
+                "end",
+                answer.end,
+                &mut told.ends,
+                if answer.names_end {
+                    Epoch(i32::MIN)
+                } else {
+                    epoch
+                },
+            ),
+            ("start", answer.start, &mut told.starts, epoch),
         ] {
             let Some(value) = value else {
                 continue;
             };
-            let known = heard.partition_point(|(at, _)| *at < asked);
-            if let Some((at, before)) = known.checked_sub(1).map(|last| heard[last])
+            let before = heard.range(first..=epoch).filter_map(|(_, heard)| {
+                let known = heard.partition_point(|(at, _)| *at < asked);
+                known.checked_sub(1).map(|last| heard[last])
+            });
+            if let Some((at, before)) = before.max_by_key(|(_, value)| *value)
                 && value < before
             {
                 verdict.fail(
                     format!("the {what} of a log, as told to clients, does not go back"),
                     format!(
-                        "{}: {before} known at {at}, {value} answered to a question asked at {asked}",
-                        ghost.places().partition(place)
+                        "{}: {before} known at {at}, {value} answered in epoch {} to a question asked at {asked}",
+                        ghost.places().partition(place),
+                        epoch.0
                     ),
                 );
             }
-            hear(heard, verdict.at(), value);
+            hear(heard.entry(epoch).or_default(), verdict.at(), value);
         }
     }
+}
+
+/// What a leader answered.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    epoch: Epoch,
+    asked: SimTime,
+    left: SimTime,
+    start: Option<i64>,
+    end: Option<i64>,
+    /// It was asked for the end, which a leader that does not know it refuses to name.
+    names_end: bool,
 }
 
 /// Remembers a value if it is higher than all before.

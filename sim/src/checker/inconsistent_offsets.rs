@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use seedlog_core::ids::Epoch;
+
 use super::{Checker, NodeChange, Seen, Verdict};
 use crate::{
     batch::ValueId,
     ghost::Ghost,
-    history::{Note, Outcome, Place},
+    history::{Acks, Note, Outcome, Place},
     time::SimTime,
 };
 
@@ -20,6 +22,18 @@ pub(super) struct InconsistentOffsets {
 struct Binding {
     value: ValueId,
     since: SimTime,
+    /// Only a leader of this epoch vouches for it: nobody waited for other copies.
+    by_leader: Option<Option<Epoch>>,
+}
+
+impl Binding {
+    fn may_go(&self, ghost: &Ghost, (place, offset): (Place, i64)) -> bool {
+        let excuse = match self.by_leader {
+            Some(epoch) => ghost.excuse_of_leader(place, offset, self.since, epoch),
+            None => ghost.excuse(place, offset, self.since),
+        };
+        excuse.is_some()
+    }
 }
 
 impl InconsistentOffsets {
@@ -27,18 +41,30 @@ impl InconsistentOffsets {
         &mut self,
         ghost: &Ghost,
         (place, offset): (Place, i64),
-        value: ValueId,
-        since: SimTime,
+        now: Binding,
         verdict: &mut Verdict<'_>,
     ) {
-        let before = self.bound.insert((place, offset), Binding { value, since });
-        let Some(before) = before.filter(|before| before.value != value) else {
+        let before = self.bound.insert((place, offset), now);
+        let Some(before) = before else {
             return;
         };
-        if ghost.excuse(place, offset, before.since).is_some() {
+        if before.value == now.value {
+            // What somebody read stays, whoever else vouches for it later.
+            if before.by_leader.is_none() {
+                self.bound.insert((place, offset), before);
+            }
+            return;
+        }
+        if before.may_go(ghost, (place, offset)) {
             verdict.allow("offset used again after an allowed loss");
             return;
         }
+        if now.by_leader.is_some() && now.may_go(ghost, (place, offset)) {
+            verdict.allow("offset of a deposed leader that was used before");
+            self.bound.insert((place, offset), before);
+            return;
+        }
+        let value = now.value;
         verdict.fail(
             format!(
                 "offset {offset} of {} holds {} (seen at {})",
@@ -69,8 +95,16 @@ impl Checker for InconsistentOffsets {
             } => {
                 let left = cause.map_or(verdict.at(), |cause| cause.left);
                 if let Some(write) = ghost.write(*write) {
+                    let by_leader = (write.acks == Acks::Leader
+                        && ghost.promise(write.place).copies > 1)
+                        .then_some(write.acked_in);
                     for (offset, value) in (acked.base..).zip(write.values.iter()) {
-                        self.bind(ghost, (write.place, offset), value, left, verdict);
+                        let now = Binding {
+                            value,
+                            since: left,
+                            by_leader,
+                        };
+                        self.bind(ghost, (write.place, offset), now, verdict);
                     }
                 }
             }
@@ -83,7 +117,12 @@ impl Checker for InconsistentOffsets {
                 for record in records {
                     match record.value {
                         Some(value) => {
-                            self.bind(ghost, (*place, record.offset), value, left, verdict);
+                            let now = Binding {
+                                value,
+                                since: left,
+                                by_leader: None,
+                            };
+                            self.bind(ghost, (*place, record.offset), now, verdict);
                         }
                         None if ghost.is_damaged(*place) => {
                             verdict.allow("damaged bytes, which a reader's checksum finds");
@@ -130,7 +169,6 @@ mod tests {
     use crate::{
         checker::bench::{Bench, log},
         disk::Disk,
-        history::Acks,
     };
 
     #[test]

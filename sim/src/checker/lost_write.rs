@@ -51,12 +51,7 @@ pub(super) fn find(ghost: &Ghost, id: WriteId, write: &Write, verdict: &mut Verd
         {
             continue;
         }
-        let excuse = if write.acks == Acks::Leader {
-            ghost.excuse_of_leader(place, offset, at, write.acked_in)
-        } else {
-            ghost.excuse(place, offset, at)
-        };
-        match excuse {
+        match ghost.excuse_of(write, offset) {
             Some(Excuse::Unsynced) => verdict.allow("unsynced record lost by power loss"),
             Some(Excuse::Trimmed) => {}
             Some(Excuse::Damaged) => verdict.allow("record of a damaged partition"),

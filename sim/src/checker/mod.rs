@@ -15,21 +15,35 @@ use crate::{
     time::SimTime,
 };
 
+mod ack_honest;
 mod ack_offset;
 #[cfg(test)]
 mod bench;
 mod commit_durable;
+mod committed_agreement;
+mod converges;
 mod duplicate;
+mod election_safety;
 mod epoch_cache;
 mod hw_monotonic_view;
 mod hw_sound;
 mod inconsistent_offsets;
+mod leader_completeness;
+mod log_matching;
 mod loss_budget;
 mod lost_write;
+mod min_isr_commit;
 mod no_panic;
 mod produce_answered;
+mod read_repeat;
+mod real_time_order;
 mod recovery_oracle;
 mod rejoin;
+mod strong_isr;
+mod trunc_below_hw;
+mod trunc_converges;
+mod unclean_exclusion;
+mod vote_once;
 
 /// A stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +149,28 @@ pub enum NodeChange<'a> {
     Wiped,
     /// Its disk acknowledged something that it did not do.
     Lied,
+}
+
+impl NodeChange<'_> {
+    /// Whether the process is gone after it.
+    #[must_use]
+    pub const fn ends_process(&self) -> bool {
+        match self {
+            Self::Crashed
+            | Self::LostPower { .. }
+            | Self::Stopped
+            | Self::StopOverdue
+            | Self::GaveUp(_)
+            | Self::Panicked(_) => true,
+            Self::Started
+            | Self::Ready
+            | Self::StopAsked
+            | Self::LostDirty { .. }
+            | Self::Damaged(_)
+            | Self::Wiped
+            | Self::Lied => false,
+        }
+    }
 }
 
 /// When something was seen.
@@ -304,12 +340,30 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<hw_sound::HwSound>::default(),
         Box::<recovery_oracle::RecoveryOracle>::default(),
         Box::<epoch_cache::EpochCache>::default(),
+        Box::<election_safety::ElectionSafety>::default(),
+        Box::<vote_once::VoteOnce>::default(),
+        Box::new(unclean_exclusion::UncleanExclusion),
+        Box::<leader_completeness::LeaderCompleteness>::default(),
+        Box::<trunc_below_hw::TruncBelowHw>::default(),
+        Box::new(log_matching::LogMatching),
+        Box::<committed_agreement::CommittedAgreement>::default(),
+        Box::<min_isr_commit::MinIsrCommit>::default(),
+        Box::<ack_honest::AckHonest>::default(),
+        Box::<strong_isr::StrongIsr>::default(),
+        Box::<trunc_converges::TruncConverges>::default(),
         Box::<inconsistent_offsets::InconsistentOffsets>::default(),
         Box::<ack_offset::AckOffset>::default(),
         Box::<hw_monotonic_view::HwMonotonicView>::default(),
+        Box::<read_repeat::ReadRepeat>::default(),
         // A node that is not there answers nothing: the cause is told first.
         Box::<rejoin::Rejoin>::default(),
+        Box::new(converges::LeaderElected),
+        Box::new(converges::MetadataConverges),
+        Box::<converges::CommitReachesEnd>::default(),
+        Box::new(converges::IsrRegrow),
+        Box::new(converges::HwProgress),
         Box::<produce_answered::ProduceAnswered>::default(),
+        Box::new(real_time_order::RealTimeOrder),
         Box::new(lost_write::LostWrite),
         Box::new(loss_budget::LossBudget),
         Box::new(duplicate::Duplicate),

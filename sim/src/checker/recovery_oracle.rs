@@ -100,22 +100,25 @@ impl RecoveryOracle {
     }
 
     fn compare(
-        &self,
+        &mut self,
         ghost: &Ghost,
         node: usize,
         (place, start, end): (Place, i64, i64),
         disk: &Disk,
         verdict: &mut Verdict<'_>,
     ) {
-        let Some(Left { logs, by_power }) = self.left.get(&node) else {
+        let Some(Left { logs, by_power }) = self.left.get_mut(&node) else {
             return;
         };
-        let Some(left) = logs.get(&place) else {
+        let by_power = *by_power;
+        // What opens again later was changed since.
+        let Some(left) = logs.remove(&place) else {
             return;
         };
+        let left = left.as_slice();
         let name = ghost.places().partition(place);
         // Past bytes that went bad, what was never synced is beyond every promise.
-        let only_synced = *by_power || ghost.is_damaged(place);
+        let only_synced = by_power || ghost.is_damaged(place);
         let kept = kept(left, ghost.start(place), only_synced);
         let now = ghost::view(ghost.places(), disk)
             .remove(&place)
@@ -170,6 +173,11 @@ impl RecoveryOracle {
             // What went bad at rest is not what was written.
             return;
         }
+        // What was cut off and not synced may be there again.
+        let now: Vec<BatchMark> = now
+            .into_iter()
+            .filter(|mark| !ghost.was_written(place, mark.digest))
+            .collect();
         invented(left, &now, (start, end), |mark| {
             verdict.fail(
                 "a log opens with nothing that was not written",

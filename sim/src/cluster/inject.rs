@@ -1,5 +1,7 @@
 //! Carrying out the fault plan, and healing.
 
+use seedlog_core::ids::Epoch;
+
 use super::{
     Cluster, Happening, Status,
     host::{Door, Return},
@@ -10,8 +12,12 @@ use crate::{
     budget::Budget,
     checker::{NodeChange, Phase},
     disk::{Damage, DiskFault, Survival},
+    history::Place,
     network::End,
-    plan::{ClockFault, Decisive, Fault, Glob, LinkFault, PlannedDiskFault, PlannedFault, Trigger},
+    node::Probe,
+    plan::{
+        Aim, ClockFault, Decisive, Fault, Glob, LinkFault, PlannedDiskFault, PlannedFault, Trigger,
+    },
     time::SimTime,
     trace::What,
 };
@@ -125,8 +131,50 @@ impl Cluster {
         self.trace_line(|| What::Fault("all faults end".to_owned()));
     }
 
+    /// Returns who has a role now.
+    ///
+    /// Nobody is asked: a stale leader counts until a newer one shows.
+    fn aim(&mut self, at: Aim) -> Option<usize> {
+        let mut found: Option<(Epoch, usize)> = None;
+        let places = self.jury.ghost().places();
+        let mut probe = Probe::default();
+        for (node, host) in self.hosts.iter().enumerate() {
+            let Some(machine) = host.machine.as_ref() else {
+                continue;
+            };
+            machine.probe(&mut probe);
+            let epoch = match at {
+                Aim::Controller => {
+                    let quorum = probe.quorum;
+                    (quorum.leader == Some(host.seat.id)).then_some(quorum.epoch)
+                }
+                Aim::Leader { place } => {
+                    let place = Place(place % places.len().max(1));
+                    let name = (place.0 < places.len()).then(|| places.partition(place))?;
+                    let mut partitions = probe.partitions.iter();
+                    let led = partitions.find(|known| known.leads && known.partition == *name);
+                    led.map(|known| known.leader_epoch)
+                }
+            };
+            if let Some(epoch) = epoch
+                && found.is_none_or(|(newest, _)| epoch > newest)
+            {
+                found = Some((epoch, node));
+            }
+        }
+        found.map(|(_, node)| node)
+    }
+
     fn inject(&mut self, fault: &Fault) -> Effect {
         match fault {
+            Fault::Aimed { at, fault } => match self.aim(*at) {
+                Some(node) => {
+                    let fault = fault.as_ref().clone().moved_to(node);
+                    self.trace_line(|| What::Fault(format!("aimed: {fault:?}")));
+                    self.inject(&fault)
+                }
+                None => Effect::None,
+            },
             Fault::Crash { node, down_ms } => self.crash(*node, millis(*down_ms)),
             Fault::PowerLoss {
                 node,

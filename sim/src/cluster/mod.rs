@@ -244,12 +244,13 @@ impl Cluster {
         &self.hosts[node].device.disk
     }
 
-    /// Whether some node says that it cannot serve a partition.
+    /// Returns how many nodes say that they cannot serve a partition.
     #[must_use]
-    pub fn is_offline(&self, partition: &TopicPartition) -> bool {
-        self.hosts
-            .iter()
-            .any(|host| host.offline.contains(partition))
+    pub fn offline_copies(&self, partition: &TopicPartition) -> usize {
+        let hosts = self.hosts.iter();
+        hosts
+            .filter(|host| host.offline.contains(partition))
+            .count()
     }
 
     /// Whether all nodes serve clients.

@@ -122,7 +122,10 @@ impl PlanRunner {
     }
 }
 
-pub(super) const fn ends_process(fault: &Fault) -> bool {
+pub(super) fn ends_process(fault: &Fault) -> bool {
+    if let Fault::Aimed { fault, .. } = fault {
+        return ends_process(fault);
+    }
     matches!(
         fault,
         Fault::Crash { .. }

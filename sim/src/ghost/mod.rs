@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seedlog_core::{
     event::{Event, StartReason},
-    ids::Epoch,
+    ids::{Epoch, NodeId},
 };
 
 use crate::{
@@ -17,10 +17,11 @@ use crate::{
     time::SimTime,
 };
 
+mod batches;
 mod copies;
 mod promise;
 
-pub use copies::Committed;
+pub use copies::{Committed, Copy, InSync, safe_end};
 pub use promise::Promise;
 
 use copies::Copies;
@@ -41,6 +42,22 @@ pub fn view(places: &Places, disk: &Disk) -> LogView {
         (place, marks.collect())
     });
     logs.collect()
+}
+
+/// Returns the batches of a folder that end at or after an offset, in order.
+#[must_use]
+pub fn marks_from(disk: &Disk, folder: &str, from: i64) -> Vec<BatchMark> {
+    let mut found = Vec::new();
+    for segment in disk.segments(folder).into_iter().rev() {
+        let marks = disk.batches(segment);
+        let first = marks.partition_point(|mark| mark.last < from);
+        found.extend(marks[first..].iter().rev().copied());
+        if first > 0 {
+            break;
+        }
+    }
+    found.reverse();
+    found
 }
 
 /// One produce as the checkers know it.
@@ -133,6 +150,7 @@ impl Known {
 
     /// A node lost what it had of some offsets.
     fn lose(&mut self, at: SimTime, node: usize, range: (i64, i64), by_disk: bool) {
+        self.copies.cut(node, range.0);
         let from = self.losses.lose(self.promise, at, node, range, by_disk);
         if let Some(from) = from {
             self.copies.forget(from);
@@ -150,6 +168,8 @@ pub struct Ghost {
     phase: Phase,
     phase_since: SimTime,
     beyond: BTreeSet<usize>,
+    /// Node ids, by place in the cluster.
+    nodes: Vec<NodeId>,
     /// What failed syncs took from the page cache under a process that still runs: each place and the lowest offset.
     taken: BTreeMap<usize, Vec<(Place, i64)>>,
 }
@@ -167,8 +187,16 @@ impl Ghost {
             phase: Phase::SetUp,
             phase_since: SimTime::START,
             beyond: BTreeSet::new(),
+            nodes: vec![NodeId(1)],
             taken: BTreeMap::new(),
         }
+    }
+
+    /// Knows the nodes of the cluster, each a voter of the controller quorum, by their ids.
+    #[must_use]
+    pub fn of_nodes(mut self, nodes: Vec<NodeId>) -> Self {
+        self.nodes = nodes;
+        self
     }
 
     /// Takes in what happened.
@@ -184,7 +212,7 @@ impl Ghost {
                 self.note(at, (left, cause.map(|cause| cause.node)), note);
             }
             Seen::Event { node, event } => self.event(at, *node, event),
-            Seen::Node { node, change, disk } => self.node(at, *node, change, disk),
+            Seen::Node { node, change, disk } => self.changed(at, *node, change, disk),
             Seen::Probe { node, probe, disk } => self.probe(at, *node, probe, disk),
         }
     }
@@ -235,6 +263,76 @@ impl Ghost {
     #[must_use]
     pub fn leadership(&self, node: usize, place: Place, at: SimTime) -> Option<Epoch> {
         self.known[place.0].copies.leadership(node, at)
+    }
+
+    /// Returns a node's place in the cluster.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|known| *known == id)
+    }
+
+    /// Returns how many voters make a majority of the controller quorum.
+    #[must_use]
+    pub const fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// Returns all copies of a partition, as they were seen last.
+    #[must_use]
+    pub fn copies(&self, place: Place) -> &BTreeMap<usize, Copy> {
+        self.known[place.0].copies.copies()
+    }
+
+    fn copy(&self, node: usize, place: Place) -> Option<&Copy> {
+        self.copies(place).get(&node)
+    }
+
+    /// Returns one past the last record of a copy.
+    #[must_use]
+    pub fn log_end(&self, node: usize, place: Place) -> Option<i64> {
+        self.copy(node, place).map(|copy| copy.end)
+    }
+
+    /// Returns up to where a copy is where its rule wants it.
+    #[must_use]
+    pub fn safe_end(&self, node: usize, place: Place) -> Option<i64> {
+        self.copy(node, place).map(|copy| copy.safe)
+    }
+
+    /// Returns up to where a copy holds what is committed.
+    #[must_use]
+    pub fn holds(&self, node: usize, place: Place) -> i64 {
+        self.copy(node, place).map_or(0, |copy| copy.holds)
+    }
+
+    /// Returns the first offset that a copy lost and did not get again.
+    #[must_use]
+    pub fn gap(&self, node: usize, place: Place) -> Option<i64> {
+        self.known[place.0].losses.gap(node)
+    }
+
+    /// Returns whether a copy lost something and did not get it again.
+    #[must_use]
+    pub fn has_gap(&self, node: usize, place: Place) -> bool {
+        self.gap(node, place).is_some()
+    }
+
+    /// Returns the in-sync replicas that the controller has committed, as far as any node has heard.
+    #[must_use]
+    pub fn isr(&self, place: Place) -> Option<&InSync> {
+        self.known[place.0].copies.isr()
+    }
+
+    /// Returns whether some disk ever held a batch of these bytes.
+    #[must_use]
+    pub fn was_written(&self, place: Place, digest: u64) -> bool {
+        self.known[place.0].copies.batches.has(digest)
+    }
+
+    /// Returns by what two copies of a partition differ though they should not.
+    #[must_use]
+    pub fn mismatch(&self, place: Place) -> Option<&str> {
+        self.known[place.0].copies.batches.mismatch()
     }
 
     /// Returns who leads a partition in its newest epoch.
@@ -384,24 +482,38 @@ impl Ghost {
         (is_deposed && !is_committed).then_some(Excuse::Failover)
     }
 
+    /// Returns why a record that a write was acknowledged with may be missing.
+    #[must_use]
+    pub fn excuse_of(&self, write: &Write, offset: i64) -> Option<Excuse> {
+        let (_, at) = write.acked?;
+        if write.acks == Acks::Leader {
+            self.excuse_of_leader(write.place, offset, at, write.acked_in)
+        } else {
+            self.excuse(write.place, offset, at)
+        }
+    }
+
     fn probe(&mut self, at: SimTime, node: usize, probe: &Probe, disk: &Disk) {
         for partition in &probe.partitions {
             let Some(place) = partition.place.filter(|_| !partition.offline) else {
                 continue;
             };
             let known = &mut self.known[place.0];
-            if partition.leads {
-                let follows_content = known.promise.copies > 1 && !self.beyond.contains(&node);
-                let copies = &mut known.copies;
-                copies.lead(at, node, partition, disk, follows_content);
+            known.copies.lead(at, node, partition);
+            if known.promise.copies > 1 && !self.beyond.contains(&node) {
+                let places = |isr: &[NodeId]| {
+                    let known = isr.iter();
+                    known
+                        .filter_map(|id| self.nodes.iter().position(|node| node == id))
+                        .collect()
+                };
+                known.copies.look(node, partition, places, disk);
             }
-            if let Some(gap) = known.losses.gap(node)
-                && partition.end > gap
-                && known.copies.end() > gap
-            {
-                let folder = partition.partition.to_string();
-                let below = regained(&known.copies, gap, &folder, disk);
-                known.losses.regain(node, below);
+            if let Some(gap) = known.losses.gap(node) {
+                let held = known.copies.copies().get(&node).map(|copy| copy.holds);
+                if let Some(held) = held.filter(|held| *held > gap) {
+                    known.losses.regain(node, held);
+                }
             }
         }
     }
@@ -518,7 +630,12 @@ impl Ghost {
         }
     }
 
-    fn node(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
+    fn changed(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
+        if change.ends_process() {
+            for known in &mut self.known {
+                known.copies.end_process(at, node);
+            }
+        }
         match change {
             NodeChange::LostPower { before, .. } => {
                 self.lose(at, node, before, disk, false);
@@ -599,23 +716,4 @@ impl Ghost {
         }
         all
     }
-}
-
-/// Returns up to where a disk holds what is committed, from an offset on.
-fn regained(copies: &Copies, from: i64, folder: &str, disk: &Disk) -> i64 {
-    let mut marks = disk
-        .segments(folder)
-        .into_iter()
-        .flat_map(|segment| disk.batches(segment))
-        .skip_while(|mark| mark.last < from);
-    let mut below = from;
-    let committed = copies.committed();
-    let first = committed.partition_point(|batch| batch.last < from);
-    for batch in &committed[first..] {
-        if !marks.next().is_some_and(|mark| batch.is(mark)) {
-            break;
-        }
-        below = batch.last + 1;
-    }
-    below
 }

@@ -10,6 +10,8 @@ use crate::time::SimTime;
 pub enum Ends {
     /// One broker.
     Node(usize),
+    /// All brokers.
+    Nodes,
     /// All clients.
     Clients,
     /// Everybody.
@@ -19,9 +21,9 @@ pub enum Ends {
 impl Ends {
     const fn contain(self, end: End) -> bool {
         match (self, end) {
-            (Self::All, _) | (Self::Clients, End::Client(_)) => true,
+            (Self::All, _) | (Self::Clients, End::Client(_)) | (Self::Nodes, End::Node(_)) => true,
             (Self::Node(node), End::Node(one)) => node == one,
-            (Self::Node(_), End::Client(_)) | (Self::Clients, End::Node(_)) => false,
+            (Self::Node(_) | Self::Nodes, End::Client(_)) | (Self::Clients, End::Node(_)) => false,
         }
     }
 }

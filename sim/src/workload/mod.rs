@@ -4,6 +4,7 @@
 //! carry a value twice.
 
 mod drain;
+mod operator;
 mod producer;
 mod reader;
 mod router;
@@ -12,6 +13,7 @@ mod setup;
 mod wire;
 
 pub use drain::Drain;
+pub use operator::Operator;
 pub use producer::{Producer, ProducerProfile};
 pub use reader::{Reader, ReaderProfile};
 pub use setup::{SetUp, TopicPlan};

@@ -6,9 +6,12 @@ use seedlog_core::{
     protocol::{
         ClientRequest, ErrorCode, decode_response, encode_request,
         messages::{
-            CreatableTopic, CreatableTopicConfig, CreateTopicsRequestData, FetchRequestData,
-            ListOffsetsPartition, ListOffsetsRequestData, ListOffsetsTopic, MetadataRequestData,
-            MetadataRequestTopic, MetadataResponsePartition, ProduceRequestData,
+            AlterConfigsResource, AlterableConfig, CreatableTopic, CreatableTopicConfig,
+            CreateTopicsRequestData, ElectLeadersRequestData, FetchRequestData,
+            IncrementalAlterConfigsRequestData, ListOffsetsPartition, ListOffsetsRequestData,
+            ListOffsetsTopic, MetadataRequestData, MetadataRequestTopic, MetadataResponsePartition,
+            ProduceRequestData,
+            elect_leaders_request::TopicPartitions,
             wire::{
                 fetch_request::{FetchPartition, FetchTopic},
                 produce_request::{PartitionProduceData, TopicProduceData},
@@ -375,6 +378,65 @@ impl Versions {
         Ok(codes.find(|code| *code != 0 && *code != TOPIC_ALREADY_EXISTS))
     }
 }
+
+impl Versions {
+    /// Has the preferred replica of a partition elected.
+    pub(super) fn elect(self, correlation: i32, target: &Target) -> Bytes {
+        let request = ElectLeadersRequestData {
+            election_type: PREFERRED,
+            topic_partitions: Some(vec![TopicPartitions {
+                topic: target.topic.clone().into(),
+                partitions: vec![target.partition],
+                ..Default::default()
+            }]),
+            timeout_ms: 10_000,
+            ..Default::default()
+        };
+        frame(ELECT_LEADERS, correlation, &request)
+    }
+
+    pub(super) fn elected(self, bytes: &Bytes) -> Result<(), String> {
+        decode::<ElectLeadersRequestData>(ELECT_LEADERS, bytes).map(|_| ())
+    }
+
+    /// Changes a setting of a topic.
+    pub(super) fn configure(
+        self,
+        correlation: i32,
+        target: &Target,
+        name: &str,
+        value: &str,
+    ) -> Bytes {
+        let request = IncrementalAlterConfigsRequestData {
+            resources: vec![AlterConfigsResource {
+                resource_type: TOPIC,
+                resource_name: target.topic.clone().into(),
+                configs: vec![AlterableConfig {
+                    name: name.to_owned().into(),
+                    config_operation: SET,
+                    value: Some(value.to_owned().into()),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+            validate_only: false,
+            ..Default::default()
+        };
+        frame(ALTER_CONFIGS, correlation, &request)
+    }
+
+    pub(super) fn configured(self, bytes: &Bytes) -> Result<(), String> {
+        decode::<IncrementalAlterConfigsRequestData>(ALTER_CONFIGS, bytes).map(|_| ())
+    }
+}
+
+/// The version of ElectLeaders that workloads speak, and its type of a preferred election.
+const ELECT_LEADERS: i16 = 2;
+const PREFERRED: i8 = 0;
+/// The version of IncrementalAlterConfigs that workloads speak, its type of a topic and its operation that sets.
+const ALTER_CONFIGS: i16 = 1;
+const TOPIC: i8 = 2;
+const SET: i8 = 0;
 
 /// Returns the index of a node by its id; nodes are numbered from 1.
 fn node(id: i32) -> Option<usize> {

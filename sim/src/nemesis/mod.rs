@@ -17,7 +17,10 @@ use crate::{
     scenario::{Producers, Rule, Scenario},
 };
 
-pub use crate::kind::{KINDS, Kind};
+mod cluster;
+
+pub use crate::kind::{CLUSTER_KINDS, KINDS, Kind};
+pub use cluster::cluster_swarm;
 
 /// Draws fault plans.
 #[derive(Clone, Debug)]
@@ -236,6 +239,14 @@ fn surroundings(stream: &mut Stream) -> Surroundings {
         links,
         disks,
         skew_ms: vec![if stream.one_in(3) { skew } else { 0 }],
+    }
+}
+
+/// Gives each of several nodes a clock of its own that may be wrong.
+fn skew_nodes(surroundings: &mut Surroundings, nodes: usize, stream: &mut Stream) {
+    if stream.one_in(3) {
+        let skew = |_| i64::try_from(stream.magnitude(1..=100_000)).unwrap_or(0) - 50_000;
+        surroundings.skew_ms = (0..nodes).map(skew).collect();
     }
 }
 
