@@ -11,11 +11,13 @@ use seedlog_sim::{
     scenario::Scenario,
 };
 
-use crate::{drill, seeds, swarm};
+use crate::{drill, seeds, swarm::Family};
 
-/// A run of the swarm whose plan may be another than the one its seed draws.
+/// A run of a swarm whose plan may be another than the one its seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capsule {
+    /// The swarm.
+    pub family: Family,
     /// The seed.
     pub seed: u64,
     /// The planted bug.
@@ -31,13 +33,14 @@ pub struct Capsule {
 impl Capsule {
     /// Makes the capsule of a run as its seed draws it.
     #[must_use]
-    pub fn of(seed: u64, bug: Option<Planted>) -> Self {
+    pub fn of(family: Family, seed: u64, bug: Option<Planted>) -> Self {
         let planted = bug.map_or(PlantedSet::NONE, PlantedSet::only);
         Self {
+            family,
             seed,
             bug,
             lasting_ms: None,
-            plan: swarm::scenario(seed, planted).planned().clone(),
+            plan: family.scenario(seed, planted).planned().clone(),
             fails: None,
         }
     }
@@ -46,7 +49,8 @@ impl Capsule {
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let planted = self.bug.map_or(PlantedSet::NONE, PlantedSet::only);
-        let scenario = swarm::scenario(self.seed, planted).plan(self.plan.clone());
+        let scenario = self.family.scenario(self.seed, planted);
+        let scenario = scenario.plan(self.plan.clone());
         match self.lasting_ms {
             Some(millis) => scenario.lasting_ms(millis),
             None => scenario,
@@ -66,6 +70,7 @@ impl Capsule {
     /// Says what is missing or wrong.
     pub fn from_text(text: &str) -> Result<Self, CapsuleError> {
         let mut capsule = Self {
+            family: Family::default(),
             seed: 0,
             bug: None,
             lasting_ms: None,
@@ -84,6 +89,7 @@ impl Capsule {
                     capsule.seed = seeds::parse(value).ok_or_else(wrong)?;
                     has_seed = true;
                 }
+                "swarm" => capsule.family = Family::named(value).ok_or_else(wrong)?,
                 "planted" => capsule.bug = Some(drill::bug(value).ok_or_else(wrong)?),
                 "lasting-ms" => {
                     capsule.lasting_ms = Some(seeds::parse(value).ok_or_else(wrong)?);
@@ -103,6 +109,9 @@ impl Capsule {
 impl fmt::Display for Capsule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "# seed: {:#x}", self.seed)?;
+        if self.family != Family::default() {
+            writeln!(f, "# swarm: {}", self.family.name())?;
+        }
         if let Some(bug) = self.bug {
             writeln!(f, "# planted: {}", bug.id())?;
         }
@@ -170,11 +179,13 @@ mod tests {
 
     #[test]
     fn capsule_survives_its_text() {
-        let mut capsule = Capsule::of(7, Some(Planted::B44));
-        capsule.lasting_ms = Some(1_234);
-        capsule.fails = Some("CommitDurable, x".to_owned());
-        let text = capsule.to_string();
-        assert_eq!(Capsule::from_text(&text).ok(), Some(capsule));
+        for family in [Family::Single, Family::Cluster] {
+            let mut capsule = Capsule::of(family, 7, Some(Planted::B44));
+            capsule.lasting_ms = Some(1_234);
+            capsule.fails = Some("CommitDurable, x".to_owned());
+            let text = capsule.to_string();
+            assert_eq!(Capsule::from_text(&text).ok(), Some(capsule));
+        }
     }
 
     #[test]

@@ -5,13 +5,15 @@ use std::{collections::BTreeMap, fmt};
 use seedlog_core::planted::{Planted, PlantedSet};
 use seedlog_sim::{broker::today, report::Report};
 
-use crate::{seeds, swarm, sweep};
+use crate::{seeds, swarm::Family, sweep};
 
 /// A planted bug and what is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Drill {
     /// The bug.
     pub bug: Planted,
+    /// The swarm that looks for it.
+    pub family: Family,
     /// The checkers that may be the first to find it, by the bug catalogue.
     pub checkers: &'static [&'static str],
     /// Seeds of the swarm that are known to find it.
@@ -22,46 +24,54 @@ pub struct Drill {
 pub const DRILLS: &[Drill] = &[
     Drill {
         bug: Planted::B33,
+        family: Family::Single,
         checkers: &["CommitDurable", "lost-write"],
         seeds: &[0, 1],
     },
     Drill {
         bug: Planted::B34,
+        family: Family::Single,
         checkers: &["RecoveryOracle", "Rejoin"],
         seeds: &[0, 2],
     },
     Drill {
         bug: Planted::B43,
+        family: Family::Single,
         checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
         seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B44,
+        family: Family::Single,
         checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
         seeds: &[1, 2],
     },
     Drill {
         bug: Planted::B45,
+        family: Family::Single,
         checkers: &["RecoveryOracle", "Rejoin"],
         seeds: &[0, 1],
     },
     Drill {
         bug: Planted::B46,
+        family: Family::Single,
         checkers: &["RecoveryOracle", "CommitDurable"],
         seeds: &[0, 2],
     },
     Drill {
         bug: Planted::B47,
+        family: Family::Single,
         checkers: &["RecoveryOracle", "lost-write"],
         seeds: &[30],
     },
 ];
 
-/// Runs a seed of the swarm with a bug planted, or with none.
+/// Runs a seed of a swarm with a bug planted, or with none.
 #[must_use]
-pub fn run(seed: u64, bug: Option<Planted>) -> Report {
+pub fn run(family: Family, seed: u64, bug: Option<Planted>) -> Report {
     let planted = bug.map_or(PlantedSet::NONE, PlantedSet::only);
-    swarm::scenario(seed, planted).run_watched(seed, &today(), &seeds::watch())
+    let scenario = family.scenario(seed, planted);
+    scenario.run_watched(seed, &today(), &seeds::watch())
 }
 
 /// What the swarm finds of a bug.
@@ -79,7 +89,7 @@ pub struct Survey {
 #[must_use]
 pub fn survey(drill: &'static Drill, seeds: u64, jobs: usize) -> Survey {
     let mut found = BTreeMap::new();
-    let make = |seed| run(seed, Some(drill.bug));
+    let make = |seed| run(drill.family, seed, Some(drill.bug));
     sweep::run(0..seeds, jobs, make, |report, _| {
         if let Some(checker) = report.failed_checker() {
             found.insert(report.seed, checker);

@@ -16,10 +16,11 @@ use seedlog_chaos_tests::{
     drill::{self, DRILLS},
     seeds,
     shrink::shrink,
+    swarm::Family,
     sweep::{self, BUSY, Busy, Sweep},
 };
 use seedlog_core::planted::Planted;
-use seedlog_sim::{nemesis::KINDS, report::Report, run::Watch};
+use seedlog_sim::{report::Report, run::Watch};
 
 #[derive(Debug, Parser)]
 #[command(name = "chaos", about = "Hunts for failures in simulated clusters")]
@@ -42,6 +43,9 @@ enum Command {
         /// Plant a bug of the catalogue (B33…).
         #[arg(long)]
         planted: Option<String>,
+        /// A seed of the swarm of three or five brokers.
+        #[arg(long)]
+        cluster: bool,
     },
     /// Make a failing capsule smaller; writes FILE.min beside it.
     Shrink {
@@ -55,6 +59,9 @@ enum Command {
         /// How many of the last lines to print.
         #[arg(long, default_value_t = 1_000)]
         lines: usize,
+        /// A seed of the swarm of three or five brokers.
+        #[arg(long)]
+        cluster: bool,
     },
     /// Plant each bug in turn and let the swarm, not told which, look for it.
     Drill {
@@ -90,10 +97,16 @@ struct Hunt {
     /// Where capsules of failures go.
     #[arg(long, default_value = "target/chaos")]
     out: PathBuf,
+    /// The swarm of three or five brokers.
+    #[arg(long)]
+    cluster: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct SweepArguments {
+    /// The swarm of three or five brokers.
+    #[arg(long)]
+    cluster: bool,
     /// How many seeds.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
@@ -114,9 +127,17 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Hunt(hunt) => run_hunt(&hunt),
         Command::Sweep(arguments) => run_sweep(&arguments),
-        Command::Repro { what, planted } => repro(&what, planted.as_deref()),
+        Command::Repro {
+            what,
+            planted,
+            cluster,
+        } => repro(family(cluster), &what, planted.as_deref()),
         Command::Shrink { file } => run_shrink(&file),
-        Command::Explain { what, lines } => explain(&what, lines),
+        Command::Explain {
+            what,
+            lines,
+            cluster,
+        } => explain(family(cluster), &what, lines),
         Command::Drill { seeds, jobs } => run_drill(seeds, jobs),
     };
     match outcome {
@@ -126,6 +147,14 @@ fn main() -> ExitCode {
             eprintln!("{error}");
             ExitCode::from(2)
         }
+    }
+}
+
+const fn family(cluster: bool) -> Family {
+    if cluster {
+        Family::Cluster
+    } else {
+        Family::Single
     }
 }
 
@@ -149,6 +178,7 @@ fn run_hunt(hunt: &Hunt) -> Outcome {
         .minutes
         .map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let job = Job {
+        family: family(hunt.cluster),
         seeds: first..first.saturating_add(count),
         jobs: cores(hunt.jobs),
         bug: planted(hunt.planted.as_deref())?,
@@ -164,7 +194,9 @@ fn run_hunt(hunt: &Hunt) -> Outcome {
 
 fn run_sweep(arguments: &SweepArguments) -> Outcome {
     let first = seeds::parse(&arguments.from).ok_or("--from is no seed")?;
+    let family = family(arguments.cluster);
     let job = Job {
+        family,
         seeds: first..first.saturating_add(with_spares(arguments.seeds)),
         jobs: cores(arguments.jobs),
         bug: None,
@@ -179,7 +211,7 @@ fn run_sweep(arguments: &SweepArguments) -> Outcome {
         wanted.get() > 0
     })?;
     println!("{sweep}");
-    let missing = sweep.missing(KINDS);
+    let missing = sweep.missing(&family.kinds());
     for kind in &missing {
         println!("never took effect: {kind}");
     }
@@ -197,6 +229,7 @@ const fn with_spares(seeds: u64) -> u64 {
 
 /// Seeds to run, and what to do about failures.
 struct Job<'a> {
+    family: Family,
     seeds: Range<u64>,
     jobs: usize,
     bug: Option<Planted>,
@@ -208,7 +241,7 @@ impl Job<'_> {
     fn run(&self, go_on: impl Fn(&Report) -> bool) -> Result<Sweep, Box<dyn Error>> {
         let began = Instant::now();
         let (mut sweep, mut told, mut trouble) = (Sweep::default(), began, None);
-        let make = |seed| drill::run(seed, self.bug);
+        let make = |seed| drill::run(self.family, seed, self.bug);
         sweep::run(self.seeds.clone(), self.jobs, make, |report, took| {
             sweep.add(report, took);
             if told.elapsed() > Duration::from_secs(10) {
@@ -234,7 +267,7 @@ impl Job<'_> {
     }
 
     fn write_capsule(&self, report: &Report) -> std::io::Result<PathBuf> {
-        let mut capsule = Capsule::of(report.seed, self.bug);
+        let mut capsule = Capsule::of(self.family, report.seed, self.bug);
         capsule.fails = fingerprint(report);
         let path = self.out.join(format!("{:#x}.plan", report.seed));
         fs::create_dir_all(self.out)?;
@@ -248,16 +281,16 @@ fn load(file: &Path) -> Result<Capsule, Box<dyn Error>> {
     Ok(Capsule::from_text(&text)?)
 }
 
-fn find(what: &str) -> Result<Capsule, Box<dyn Error>> {
+fn find(family: Family, what: &str) -> Result<Capsule, Box<dyn Error>> {
     match seeds::parse(what) {
-        Some(seed) => Ok(Capsule::of(seed, None)),
+        Some(seed) => Ok(Capsule::of(family, seed, None)),
         None => load(Path::new(what)),
     }
 }
 
-fn repro(what: &str, bug: Option<&str>) -> Outcome {
+fn repro(family: Family, what: &str, bug: Option<&str>) -> Outcome {
     let bug = planted(bug)?;
-    let mut capsule = find(what)?;
+    let mut capsule = find(family, what)?;
     capsule.bug = bug.or(capsule.bug);
     let report = capsule.run(&Watch::default());
     println!("{report}");
@@ -284,21 +317,21 @@ fn run_shrink(file: &Path) -> Outcome {
     Ok(true)
 }
 
-fn explain(what: &str, lines: usize) -> Outcome {
+fn explain(family: Family, what: &str, lines: usize) -> Outcome {
     let watch = Watch {
         trace_lines: lines,
         shown_lines: lines,
         always_shown: true,
         ..Watch::default()
     };
-    println!("{}", find(what)?.run(&watch));
+    println!("{}", find(family, what)?.run(&watch));
     Ok(true)
 }
 
 fn run_drill(seeds: u64, jobs: Option<usize>) -> Outcome {
     let jobs = cores(jobs);
     let mut sound = Sweep::default();
-    let make = |seed| drill::run(seed, None);
+    let make = |seed| drill::run(Family::Single, seed, None);
     sweep::run(0..seeds, jobs, make, |report, took| {
         sound.add(report, took);
         true

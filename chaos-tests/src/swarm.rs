@@ -1,18 +1,76 @@
-//! The swarm: what a seed stands for in `hunt`, in the swarm test and in the drill.
+//! The swarms: what a seed stands for in `hunt`, in the swarm tests and in the drill. One has one broker, the other three or five.
 
 use seedlog_core::planted::PlantedSet;
 use seedlog_sim::{
     disk::Damage,
-    nemesis,
+    nemesis::{self, CLUSTER_KINDS, KINDS},
     plan::{Fault, Glob, Trigger},
     random::{Stream, Streams},
     scenario::Scenario,
 };
 
-/// File and name of the test that replays a seed of the swarm.
-pub const TEST: (&str, &str) = ("swarm", "swarm_holds_every_promise");
+/// Which swarm a seed belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// One broker.
+    #[default]
+    Single,
+    /// Three or five brokers.
+    Cluster,
+}
 
-/// Draws the scenario of a seed.
+impl Family {
+    /// Returns its name, as a capsule bears it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Cluster => "cluster",
+        }
+    }
+
+    /// Finds it by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::Single, Self::Cluster];
+        all.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Returns the kinds of faults that its seeds draw.
+    #[must_use]
+    pub fn kinds(self) -> Vec<&'static str> {
+        let own = match self {
+            Self::Single => &[][..],
+            Self::Cluster => CLUSTER_KINDS,
+        };
+        KINDS.iter().chain(own).copied().collect()
+    }
+
+    /// Draws the scenario of a seed.
+    #[must_use]
+    pub fn scenario(self, seed: u64, planted: PlantedSet) -> Scenario {
+        match self {
+            Self::Single => scenario(seed, planted),
+            Self::Cluster => cluster(seed, planted),
+        }
+    }
+}
+
+/// File and name of the test that replays a seed of the swarm of one broker.
+pub const TEST: (&str, &str) = ("swarm", "swarm_holds_every_promise");
+/// File and name of the test that replays a seed of the swarm of several brokers.
+pub const CLUSTER_TEST: (&str, &str) = ("cluster_swarm", "cluster_swarm_holds_every_promise");
+
+/// Draws the scenario of a seed with three or five brokers.
+#[must_use]
+pub fn cluster(seed: u64, planted: PlantedSet) -> Scenario {
+    let (file, name) = CLUSTER_TEST;
+    let mut stream = Streams::new(seed).stream("chaos");
+    let scenario = nemesis::cluster_swarm(file, name, seed).planted(planted);
+    with_checkpoints(scenario, &mut stream)
+}
+
+/// Draws the scenario of a seed with one broker.
 ///
 /// On top of what the nemesis draws, checkpoints come often, so that recovery rests on them, and some seeds damage logs at rest:
 /// beyond what one copy survives, but never silently.
@@ -20,7 +78,15 @@ pub const TEST: (&str, &str) = ("swarm", "swarm_holds_every_promise");
 pub fn scenario(seed: u64, planted: PlantedSet) -> Scenario {
     let (file, name) = TEST;
     let mut stream = Streams::new(seed).stream("chaos");
-    let mut scenario = nemesis::swarm(file, name, seed).planted(planted);
+    let scenario = nemesis::swarm(file, name, seed).planted(planted);
+    let mut scenario = with_checkpoints(scenario, &mut stream);
+    if stream.one_in(6) {
+        scenario = damaging_logs(scenario, &mut stream);
+    }
+    scenario
+}
+
+fn with_checkpoints(mut scenario: Scenario, stream: &mut Stream) -> Scenario {
     for property in [
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -30,9 +96,6 @@ pub fn scenario(seed: u64, planted: PlantedSet) -> Scenario {
             let millis = stream.magnitude(50..=60_000);
             scenario = scenario.property(property, &millis.to_string());
         }
-    }
-    if stream.one_in(6) {
-        scenario = damaging_logs(scenario, &mut stream);
     }
     scenario
 }

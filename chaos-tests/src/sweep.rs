@@ -91,6 +91,8 @@ pub struct Sweep {
     pub idle: Vec<(u64, Busy)>,
     /// Seeds whose run failed, and the checker that failed first.
     pub failed: Vec<(u64, &'static str)>,
+    /// Runs that count in which a partition got another leader while writes were under way.
+    moved: usize,
     kinds: BTreeMap<&'static str, FaultTally>,
     events: BTreeMap<&'static str, u64>,
     allowed: BTreeMap<&'static str, u64>,
@@ -115,6 +117,7 @@ impl Sweep {
             return;
         }
         self.counted.push(done);
+        self.moved += usize::from(report.tally.leader_changes > 0);
         for (kind, tally) in &report.tally.faults {
             let sum = self.kinds.entry(kind).or_default();
             sum.fired += tally.fired;
@@ -146,6 +149,12 @@ impl Sweep {
     pub fn missing<'a>(&self, kinds: &[&'a str]) -> Vec<&'a str> {
         let never = |kind: &&&str| self.effective(kind) == 0;
         kinds.iter().filter(never).copied().collect()
+    }
+
+    /// Returns in how many of the runs that count a leader changed while writes were under way.
+    #[must_use]
+    pub const fn moved(&self) -> usize {
+        self.moved
     }
 
     /// Returns the medians of the runs that count.
@@ -180,6 +189,13 @@ impl fmt::Display for Sweep {
             self.simulated.as_secs_f64() / busy,
             self.steps as f64 / busy
         )?;
+        if self.moved > 0 {
+            let moved = self.moved;
+            writeln!(
+                f,
+                "a leader changed while writes were under way in {moved} runs"
+            )?;
+        }
         writeln!(f, "faults: kind, moment came, took effect, refused")?;
         for (kind, tally) in &self.kinds {
             let beside = if CONSEQUENCES.contains(kind) {

@@ -2,26 +2,29 @@
 
 use std::process::Command;
 
-use seedlog_chaos_tests::{seeds, swarm, sweep};
+use seedlog_chaos_tests::{seeds, swarm::Family, sweep};
 use seedlog_core::planted::PlantedSet;
 use seedlog_sim::{broker::today, report::Report, run::Watch};
 
 const CHILD: &str = "SEEDLOG_DIGEST_CHILD";
 
-/// The first seconds of a seed of the swarm, restarts and disk faults included.
-fn run(seed: u64, watch: &Watch) -> Report {
-    let scenario = swarm::scenario(seed, PlantedSet::NONE).lasting_ms(12_000);
+/// The first seconds of a seed of a swarm, restarts and disk faults included.
+fn run(family: Family, seed: u64, watch: &Watch) -> Report {
+    let scenario = family.scenario(seed, PlantedSet::NONE).lasting_ms(12_000);
     scenario.run_watched(seed, &today(), watch)
 }
 
 /// Runs the seeds on two threads; returns each digest and whether all checkers held.
-fn digests(watch: &Watch) -> Vec<(u64, u64, bool)> {
+fn digests(family: Family, watch: &Watch) -> Vec<(u64, u64, bool)> {
     let mut digests = Vec::new();
-    let seeds = seeds::seeds(50).into_iter();
+    let seeds = seeds::seeds(match family {
+        Family::Single => 50,
+        Family::Cluster => 10,
+    });
     sweep::run(
-        seeds,
+        seeds.into_iter(),
         2,
-        |seed| run(seed, watch),
+        |seed| run(family, seed, watch),
         |report, _| {
             digests.push((report.seed, report.digest, report.is_ok()));
             true
@@ -31,11 +34,17 @@ fn digests(watch: &Watch) -> Vec<(u64, u64, bool)> {
     digests
 }
 
-/// Prints digests when the test below asks for them in a process of its own; does nothing otherwise.
+/// The swarm that a parent process asks for.
+fn asked_for() -> Option<Family> {
+    let name = std::env::var(CHILD).ok()?;
+    Family::named(&name)
+}
+
+/// Prints digests when a test below asks for them in a process of its own; does nothing otherwise.
 #[test]
 fn child_prints_digests() {
-    if std::env::var_os(CHILD).is_some() {
-        for (seed, digest, _) in digests(&Watch::default()) {
+    if let Some(family) = asked_for() {
+        for (seed, digest, _) in digests(family, &Watch::default()) {
             println!("digest {seed} {digest:016x}");
         }
     }
@@ -44,13 +53,23 @@ fn child_prints_digests() {
 /// Equal whole-run digests in two processes and in one, with checkers and traces on and off, beside other runs and tests.
 #[test]
 fn digest_is_a_function_of_the_seed() {
-    if std::env::var_os(CHILD).is_some() {
+    compare(Family::Single);
+}
+
+/// The same of several brokers, with all faults between them.
+#[test]
+fn digest_of_a_cluster_is_a_function_of_the_seed() {
+    compare(Family::Cluster);
+}
+
+fn compare(family: Family) {
+    if asked_for().is_some() {
         return;
     }
     let own = std::env::current_exe().expect("a test knows its own path");
     let output = Command::new(own)
         .args(["--exact", "child_prints_digests", "--nocapture"])
-        .env(CHILD, "1")
+        .env(CHILD, family.name())
         .output()
         .expect("a test can start itself");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -58,7 +77,7 @@ fn digest_is_a_function_of_the_seed() {
         .lines()
         .filter_map(|line| line.split_once("digest ").map(|(_, rest)| rest))
         .collect();
-    let here = digests(&Watch::default());
+    let here = digests(family, &Watch::default());
     let lines: Vec<String> = here
         .iter()
         .map(|(seed, digest, _)| format!("{seed} {digest:016x}"))
@@ -72,7 +91,7 @@ fn digest_is_a_function_of_the_seed() {
     // A run ends when a checker finds something: only without checkers does it go on.
     let sound = here
         .iter()
-        .zip(digests(&unwatched))
+        .zip(digests(family, &unwatched))
         .filter(|(seen, _)| seen.2);
     for (watched, unwatched) in sound {
         assert_eq!((watched.0, watched.1), (unwatched.0, unwatched.1));
@@ -82,6 +101,7 @@ fn digest_is_a_function_of_the_seed() {
 /// Each watch alone changes nothing either, and another seed is another run.
 #[test]
 fn watching_changes_nothing() {
+    let run = |seed, watch: &Watch| run(Family::Single, seed, watch);
     let usual = run(3, &Watch::default()).digest;
     for (checkers, trace_lines) in [(true, 0), (false, 4_000)] {
         let watch = Watch {

@@ -11,14 +11,14 @@ fn drill(bug: Planted) {
         .expect("a drill for each bug");
     assert!(!drill.seeds.is_empty(), "no seed finds {}", bug.id());
     for seed in drill.seeds {
-        let report = drill::run(*seed, Some(bug));
+        let report = drill::run(drill.family, *seed, Some(bug));
         let checker = report.failed_checker();
         assert!(
             checker.is_some_and(|checker| drill.checkers.contains(&checker)),
             "{} with seed {seed:#x} was found first by {checker:?}\n{report}",
             bug.id()
         );
-        drill::run(*seed, None).assert_ok();
+        drill::run(drill.family, *seed, None).assert_ok();
     }
 }
 

@@ -91,7 +91,8 @@ impl CommitDurable {
         let flushed = probe.quorum.flushed;
         let looked = self.quorum.get(&node).map(|(_, flushed)| *flushed);
         if has_moved || looked != Some(flushed) {
-            let safe = safe_end(disk, METADATA_FOLDER, true);
+            // What a snapshot took the place of is in the snapshot, which is durable before the log begins behind it.
+            let safe = safe_end(disk, METADATA_FOLDER, true).max(probe.quorum.log_start);
             self.quorum.insert(node, (safe, flushed));
         }
         let is_durable = |(safe, _): &&(i64, i64)| *safe >= committed;

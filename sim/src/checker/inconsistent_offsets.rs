@@ -6,7 +6,7 @@ use seedlog_core::ids::Epoch;
 
 use super::{Checker, NodeChange, Seen, Verdict};
 use crate::{
-    batch::ValueId,
+    batch::{SeenRecord, ValueId},
     ghost::Ghost,
     history::{Acks, Note, Outcome, Place},
     time::SimTime,
@@ -77,6 +77,41 @@ impl InconsistentOffsets {
     }
 }
 
+impl InconsistentOffsets {
+    fn read(
+        &mut self,
+        ghost: &Ghost,
+        place: Place,
+        records: &[SeenRecord],
+        left: SimTime,
+        verdict: &mut Verdict<'_>,
+    ) {
+        for record in records {
+            match record.value {
+                Some(value) => {
+                    let now = Binding {
+                        value,
+                        since: left,
+                        by_leader: None,
+                    };
+                    self.bind(ghost, (place, record.offset), now, verdict);
+                }
+                None if ghost.is_damaged(place) => {
+                    verdict.allow("damaged bytes, which a reader's checksum finds");
+                }
+                None => verdict.fail(
+                    "a reader gets only bytes that a producer wrote",
+                    format!(
+                        "unreadable record at offset {} of {}",
+                        record.offset,
+                        ghost.places().partition(place)
+                    ),
+                ),
+            }
+        }
+    }
+}
+
 impl Checker for InconsistentOffsets {
     fn name(&self) -> &'static str {
         "inconsistent-offsets"
@@ -114,29 +149,7 @@ impl Checker for InconsistentOffsets {
                 ..
             } => {
                 let left = cause.map_or(verdict.at(), |cause| cause.left);
-                for record in records {
-                    match record.value {
-                        Some(value) => {
-                            let now = Binding {
-                                value,
-                                since: left,
-                                by_leader: None,
-                            };
-                            self.bind(ghost, (*place, record.offset), now, verdict);
-                        }
-                        None if ghost.is_damaged(*place) => {
-                            verdict.allow("damaged bytes, which a reader's checksum finds");
-                        }
-                        None => verdict.fail(
-                            "a reader gets only bytes that a producer wrote",
-                            format!(
-                                "unreadable record at offset {} of {}",
-                                record.offset,
-                                ghost.places().partition(*place)
-                            ),
-                        ),
-                    }
-                }
+                self.read(ghost, *place, records, left, verdict);
             }
             // What a reader saw and nobody acknowledged as safe may go with an allowed loss.
             Seen::Node {

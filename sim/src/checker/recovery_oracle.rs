@@ -152,17 +152,10 @@ impl RecoveryOracle {
                 return;
             }
         }
-        if start
-            > left
-                .first()
-                .map_or(start, |mark| mark.base)
-                .max(ghost.start(place))
-        {
-            let trimmed = left.iter().filter(|mark| mark.last < start);
-            if trimmed
-                .clone()
-                .any(|mark| mark.durable.is_some() && mark.base >= ghost.start(place))
-            {
+        let first = left.first().map_or(start, |mark| mark.base);
+        if start > first.max(ghost.start(place)) {
+            let mut trimmed = left.iter().filter(|mark| mark.last < start);
+            if trimmed.any(|mark| mark.durable.is_some() && mark.base >= ghost.start(place)) {
                 verdict.unknown(
                     "a log starts where retention or DeleteRecords left it",
                     format!("node {node} {name} starts at {start}"),

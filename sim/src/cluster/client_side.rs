@@ -176,10 +176,12 @@ impl Cluster {
             other => What::Note(client, Box::new(other.clone())),
         });
         match note {
-            Note::Answered {
-                outcome: crate::history::Outcome::Ok(_),
-                ..
-            } => self.tally.acknowledged += 1,
+            Note::Transmitted { .. } => self.writes_under_way += 1,
+            Note::Answered { outcome, .. } => {
+                self.writes_under_way = self.writes_under_way.saturating_sub(1);
+                let is_ok = matches!(outcome, crate::history::Outcome::Ok(_));
+                self.tally.acknowledged += u64::from(is_ok);
+            }
             Note::TopicsReady => self.tally.topics_ready = true,
             _ => {}
         }

@@ -134,7 +134,7 @@ impl Cluster {
     /// Returns who has a role now.
     ///
     /// Nobody is asked: a stale leader counts until a newer one shows.
-    fn aim(&mut self, at: Aim) -> Option<usize> {
+    fn aim(&self, at: Aim) -> Option<usize> {
         let mut found: Option<(Epoch, usize)> = None;
         let places = self.jury.ghost().places();
         let mut probe = Probe::default();

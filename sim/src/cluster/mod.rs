@@ -66,6 +66,10 @@ pub struct Cluster {
     /// Checkers see every step; off only to show that they change nothing.
     watched: bool,
     sent_pending: BTreeSet<(usize, ConnectionId)>,
+    /// Who said last that it leads a partition.
+    led_by: BTreeMap<TopicPartition, usize>,
+    /// Writes that left and are not answered.
+    writes_under_way: u64,
     /// The event to describe, and its description.
     described: Option<(u64, String)>,
 }
@@ -127,6 +131,8 @@ impl Cluster {
             phase: Phase::SetUp,
             watched: true,
             sent_pending: BTreeSet::new(),
+            led_by: BTreeMap::new(),
+            writes_under_way: 0,
             described: None,
         };
         for node in 0..cluster.hosts.len() {

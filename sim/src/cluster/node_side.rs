@@ -510,6 +510,11 @@ impl Cluster {
             Event::LogOpened { partition, .. } => {
                 host.offline.remove(partition);
             }
+            Event::BecameLeader { partition, .. } => {
+                let before = self.led_by.insert(partition.clone(), node);
+                let is_other = before.is_some_and(|before| before != node);
+                self.tally.leader_changes += u64::from(is_other && self.writes_under_way > 0);
+            }
             _ => {}
         }
         self.trace_line(|| What::Event(node, event.clone()));

@@ -30,6 +30,8 @@ pub struct Tally {
     pub acknowledged: u64,
     /// The topics of the scenario exist.
     pub topics_ready: bool,
+    /// How often a partition got another leader while writes were under way.
+    pub leader_changes: u64,
     /// Broker starts.
     pub starts: u64,
     /// Broker events, by name.

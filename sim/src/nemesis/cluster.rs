@@ -101,7 +101,13 @@ pub fn cluster_swarm(file: &str, name: &str, seed: u64) -> Scenario {
     }
     scenario = scenario.readers(usize::try_from(stream.within(1..=2)).unwrap_or(1));
     if stream.one_in(2) {
-        scenario = scenario.racks(&["a", "b", "c"]).follower_readers(1);
+        scenario = scenario
+            .racks(&["a", "b", "c"])
+            .property(
+                "replica.selector.class",
+                "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            )
+            .follower_readers(1);
     }
     if stream.one_in(2) {
         scenario = scenario.operators(1);
@@ -201,17 +207,7 @@ fn add(kind: ClusterKind, nodes: usize, at: u64, stream: &mut Stream, plan: &mut
                 push(Trigger::At(at), Fault::Cut { cut, for_ms });
             }
         }
-        ClusterKind::Flapping => {
-            let cuts = cuts(ClusterKind::Pair, node, nodes, stream);
-            let mut at = at;
-            for _ in 0..stream.within(3..=8) {
-                let for_ms = stream.magnitude(20..=1_500);
-                for cut in &cuts {
-                    push(Trigger::At(at), Fault::Cut { cut: *cut, for_ms });
-                }
-                at += for_ms + stream.magnitude(20..=1_500);
-            }
-        }
+        ClusterKind::Flapping => flap(node, nodes, at, stream, plan),
         ClusterKind::Zombie => {
             let for_ms = stream.within(5_000..=25_000);
             push(Trigger::At(at), Fault::Pause { node, for_ms });
@@ -235,17 +231,37 @@ fn add(kind: ClusterKind, nodes: usize, at: u64, stream: &mut Stream, plan: &mut
         ClusterKind::AtController => push(Trigger::At(at), aimed(Aim::Controller, stream)),
         ClusterKind::AtLeader => {
             let place = stream.index(4);
-            let when = if stream.one_in(3) {
-                Trigger::Event {
-                    node,
-                    event: *stream.pick(&[Decisive::HighWatermark, Decisive::BecameLeader]),
-                    nth: stream.magnitude(1..=200),
-                }
-            } else {
-                Trigger::At(at)
-            };
+            let when = at_leaders(node, at, stream);
             push(when, aimed(Aim::Leader { place }, stream));
         }
+    }
+}
+
+/// A link between two nodes comes and goes.
+fn flap(node: usize, nodes: usize, at: u64, stream: &mut Stream, plan: &mut Plan) {
+    let cuts = cuts(ClusterKind::Pair, node, nodes, stream);
+    let mut at = at;
+    for _ in 0..stream.within(3..=8) {
+        let for_ms = stream.magnitude(20..=1_500);
+        for cut in &cuts {
+            plan.faults.push(PlannedFault {
+                when: Trigger::At(at),
+                what: Fault::Cut { cut: *cut, for_ms },
+            });
+        }
+        at += for_ms + stream.magnitude(20..=1_500);
+    }
+}
+
+/// When to strike a leader: at some time, or when it matters to it.
+fn at_leaders(node: usize, at: u64, stream: &mut Stream) -> Trigger {
+    if !stream.one_in(3) {
+        return Trigger::At(at);
+    }
+    Trigger::Event {
+        node,
+        event: *stream.pick(&[Decisive::HighWatermark, Decisive::BecameLeader]),
+        nth: stream.magnitude(1..=200),
     }
 }
 
