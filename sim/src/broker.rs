@@ -4,7 +4,6 @@ use std::fmt;
 
 use seedlog_core::{
     broker::{self, Broker, Input, Output},
-    ids::Epoch,
     replication::{FlushRule, PartitionState},
     time::{Instant, Now},
 };
@@ -61,11 +60,11 @@ impl Node for Today {
                 written: partition.written,
                 flushed: partition.flushed,
                 high_watermark: partition.high_watermark,
-                leader_epoch: partition.leader_epoch.unwrap_or(Epoch(-1)),
+                leader_epoch: partition.leader_epoch.unwrap_or(partition.assigned_epoch),
                 leads: partition.leader_epoch.is_some(),
-                leader: None,
-                partition_epoch: -1,
-                isr: Vec::new(),
+                leader: partition.leader,
+                partition_epoch: partition.partition_epoch,
+                isr: partition.isr,
                 epochs: partition.epochs,
                 offline,
                 durable: partition.rule == FlushRule::Durable,
@@ -81,9 +80,9 @@ impl Node for Today {
 fn quorum(seen: &broker::QuorumProbe) -> QuorumProbe {
     QuorumProbe {
         epoch: seen.epoch,
-        leader: None,
-        voted_epoch: Epoch(-1),
-        voted: None,
+        leader: seen.leader,
+        voted_epoch: seen.voted_epoch,
+        voted: seen.voted,
         log_start: seen.log_start,
         log_end: seen.log_end,
         flushed: seen.flushed,

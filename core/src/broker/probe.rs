@@ -2,7 +2,7 @@
 
 use super::Broker;
 use crate::{
-    ids::{Epoch, Offset, TopicPartition, Uuid},
+    ids::{Epoch, NodeId, Offset, TopicPartition, Uuid},
     replication::{FlushRule, Partition, PartitionState},
 };
 
@@ -37,6 +37,12 @@ pub struct QuorumProbe {
     pub flushed: Offset,
     /// One past the last committed record.
     pub committed: Offset,
+    /// The leader of the epoch, where it is known.
+    pub leader: Option<NodeId>,
+    /// The epoch of the durable vote.
+    pub voted_epoch: Epoch,
+    /// Whom the durable vote is for.
+    pub voted: Option<NodeId>,
 }
 
 /// A partition at one moment.
@@ -62,6 +68,14 @@ pub struct PartitionProbe {
     pub high_watermark: Offset,
     /// The epoch in which this broker leads.
     pub leader_epoch: Option<Epoch>,
+    /// The leader epoch that was assigned last.
+    pub assigned_epoch: Epoch,
+    /// The leader of that epoch.
+    pub leader: Option<NodeId>,
+    /// The partition epoch that was assigned last.
+    pub partition_epoch: i32,
+    /// The in-sync replicas of that partition epoch.
+    pub isr: Vec<NodeId>,
     /// The leader-epoch cache: each epoch with its first offset.
     pub epochs: Vec<(Epoch, Offset)>,
 }
@@ -89,6 +103,7 @@ pub(super) fn take(broker: &Broker) -> Probe {
 
 fn of(partition: &Partition) -> PartitionProbe {
     let log = partition.log().probe();
+    let assignment = partition.assignment();
     PartitionProbe {
         name: partition.name().clone(),
         topic_id: partition.topic_id(),
@@ -100,6 +115,10 @@ fn of(partition: &Partition) -> PartitionProbe {
         flushed: log.flushed,
         high_watermark: partition.high_watermark(),
         leader_epoch: partition.leader_epoch(),
+        assigned_epoch: assignment.epoch,
+        leader: assignment.leader,
+        partition_epoch: assignment.partition_epoch,
+        isr: assignment.isr.clone(),
         epochs: log.epochs,
     }
 }

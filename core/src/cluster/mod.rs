@@ -467,6 +467,9 @@ impl Cluster {
             log_end: raft.log_end,
             flushed: raft.flushed_end,
             committed: raft.high_watermark,
+            leader: raft.leader,
+            voted_epoch: raft.voted_epoch,
+            voted: raft.voted.map(|voted| voted.id),
         }
     }
 }
