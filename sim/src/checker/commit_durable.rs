@@ -97,7 +97,7 @@ impl CommitDurable {
         }
         let is_durable = |(safe, _): &&(i64, i64)| *safe >= committed;
         let durable = self.quorum.values().filter(is_durable).count();
-        if has_moved && durable < ghost.majority() {
+        if has_moved && committed > 0 && durable < ghost.majority() {
             let safe: Vec<(usize, i64)> = self
                 .quorum
                 .iter()
