@@ -46,6 +46,7 @@ impl Node for Today {
         probe.partitions.clear();
         for partition in seen.partitions {
             let offline = match partition.state {
+                PartitionState::Open if partition.is_cutting => continue,
                 PartitionState::Open => false,
                 PartitionState::Offline(_) => true,
                 PartitionState::Closed | PartitionState::Opening | PartitionState::Deleted => {

@@ -24,6 +24,7 @@
 //!     .assert_ok();
 //! ```
 
+mod aim;
 pub mod batch;
 pub mod broker;
 pub mod budget;

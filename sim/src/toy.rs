@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use seedlog_core::{
     broker::{Input, Output},
     event::Event,
-    ids::{ConnectionId, Epoch, TopicName, TopicPartition},
+    ids::{ConnectionId, Epoch, NodeId, TopicName, TopicPartition},
     protocol::{
         DecodeLimits, ErrorCode, FetchPartitionResponse, FetchRecords, FetchResponse,
         FetchTopicResponse, Few, FramePart, Listener, ProducePartitionResponse, ProduceResponse,
@@ -610,7 +610,7 @@ impl Node for Toy {
                 leads: true,
                 leader: None,
                 partition_epoch: 0,
-                isr: Vec::new(),
+                isr: vec![NodeId(1)],
                 epochs: vec![(Epoch(0), 0)],
                 offline: false,
                 durable: log.durable,

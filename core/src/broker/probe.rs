@@ -3,6 +3,7 @@
 use super::Broker;
 use crate::{
     ids::{Epoch, NodeId, Offset, TopicPartition, Uuid},
+    log::LogState,
     replication::{FlushRule, Partition, PartitionState},
 };
 
@@ -56,6 +57,8 @@ pub struct PartitionProbe {
     pub rule: FlushRule,
     /// How far it is from being served.
     pub state: PartitionState,
+    /// Whether the log is being cut: its fields do not fit together before that is done.
+    pub is_cutting: bool,
     /// First offset.
     pub start: Offset,
     /// One past the last assigned offset.
@@ -109,6 +112,7 @@ fn of(partition: &Partition) -> PartitionProbe {
         topic_id: partition.topic_id(),
         rule: partition.settings().rule,
         state: partition.state(),
+        is_cutting: log.state == LogState::Opening,
         start: log.start,
         end: log.end,
         written: log.written,

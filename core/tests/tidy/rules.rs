@@ -20,7 +20,7 @@ pub(crate) const LONG_FILES: &[(&str, usize)] = &[
     ("sim/src/cluster/node_side.rs", 650),
     ("sim/src/disk/device.rs", 550),
     ("sim/src/disk/mod.rs", 550),
-    ("sim/src/nemesis.rs", 550),
+    ("sim/src/nemesis/mod.rs", 550),
     ("sim/src/network/mod.rs", 550),
     ("sim/src/plan.rs", 550),
     ("sim/src/toy.rs", 650),

@@ -65,16 +65,18 @@ mod tests {
         random::Streams,
     };
 
-    fn led(high_watermark: i64) -> PartitionProbe {
+    fn led(durable: bool, high_watermark: i64) -> PartitionProbe {
         PartitionProbe {
+            durable,
             high_watermark,
             isr: vec![NodeId(1), NodeId(2)],
             ..sound()
         }
     }
 
-    fn follower(end: i64) -> PartitionProbe {
+    fn follower(durable: bool, end: i64) -> PartitionProbe {
         PartitionProbe {
+            durable,
             leads: false,
             end,
             written: end,
@@ -89,12 +91,13 @@ mod tests {
         log_of_epochs(&mut bench.disk, &[(0, 5, 0), (5, 10, 0)]);
         let mut stream = Streams::new(1).stream("loss");
         bench.disk.lose_power(Survival::Everything, &mut stream);
-        bench.probe(led(5));
+        bench.probe(led(promise.durable, 5));
         bench.on(1);
         log_of_epochs(&mut bench.disk, batches);
-        bench.probe(follower(batches.last().map_or(0, |(_, end, _)| *end)));
+        let end = batches.last().map_or(0, |(_, end, _)| *end);
+        bench.probe(follower(promise.durable, end));
         bench.on(0);
-        bench.probe(led(10));
+        bench.probe(led(promise.durable, 10));
         bench
     }
 

@@ -8,6 +8,7 @@ use crate::{
     ghost::{self, Ghost},
     history::Place,
     node::PartitionProbe,
+    time::SimTime,
 };
 
 /// See the module.
@@ -62,7 +63,10 @@ impl CommittedAgreement {
             let committed = ghost.committed_at(place, mark.base);
             // What was committed before a log start that moved is not looked at.
             let differs = committed.is_some_and(|batch| !batch.is(mark));
-            if differs && mark.base >= ghost.start(place) {
+            // A copy that kept what enough others lost holds it until its leader says otherwise.
+            let start = SimTime::START;
+            let was_lost = || ghost.excuse(place, mark.base, start).is_some();
+            if differs && mark.base >= ghost.start(place) && !was_lost() {
                 verdict.fail(
                     "all copies are equal below the smaller of their high watermarks",
                     format!(

@@ -27,6 +27,10 @@ impl Checker for MinIsrCommit {
             let Some(place) = partition.place else {
                 continue;
             };
+            // Whose only copy it is may say so or not.
+            if ghost.promise(place).copies == 1 {
+                continue;
+            }
             let min_isr = ghost.promise(place).min_isr;
             let in_sync = partition.isr.len();
             let now = (partition.leader_epoch, partition.high_watermark, in_sync);

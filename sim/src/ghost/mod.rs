@@ -17,15 +17,18 @@ use crate::{
     time::SimTime,
 };
 
+mod asking;
 mod batches;
 mod copies;
+mod excuse;
+mod known;
 mod promise;
 
 pub use copies::{Committed, Copy, InSync, safe_end};
+pub use excuse::Excuse;
 pub use promise::Promise;
 
-use copies::Copies;
-use promise::Losses;
+use known::Known;
 
 /// The batches of all partitions of a scenario on one disk, by place, in order of offset.
 pub type LogView = BTreeMap<Place, Vec<BatchMark>>;
@@ -83,79 +86,6 @@ pub struct Write {
     pub acked_in: Option<Epoch>,
     /// The producer is done with it.
     pub settled: bool,
-}
-
-/// Why something that was acknowledged may be missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excuse {
-    /// It was not synced when its machine lost power, and nothing more was promised.
-    Unsynced,
-    /// Its bytes went bad at rest, and the broker says so.
-    Damaged,
-    /// It was cut with bytes that went bad at rest, and the disk said of none of them that they were synced.
-    PastMark,
-    /// The disk lied or was replaced: no promise holds.
-    Beyond,
-    /// Retention or DeleteRecords removed it.
-    Trimmed,
-    /// Only a leader had it that lost its leadership before it was committed, and nobody waited for more.
-    Failover,
-    /// A leader was elected that misses records, as the topic's configuration allows.
-    Unclean,
-}
-
-/// What is known of one partition.
-#[derive(Clone, Debug)]
-struct Known {
-    promise: Promise,
-    losses: Losses,
-    copies: Copies,
-    /// First offset, moved by rule.
-    start: i64,
-    /// Nodes on which bytes went bad.
-    damaged: BTreeSet<usize>,
-    /// Nodes on which bytes went bad since the log last opened.
-    unseen: BTreeSet<usize>,
-    /// The synced mark that the next opening of a log with such bytes finds, by node.
-    mark: BTreeMap<usize, i64>,
-    /// When the only copy opened with such bytes, and from where on damage could pass for a torn tail then.
-    past_mark: Vec<(SimTime, i64)>,
-    /// The same of the last opening on each node, if there were such bytes.
-    opened_past: BTreeMap<usize, i64>,
-    /// Nodes that cannot serve it.
-    offline: BTreeSet<usize>,
-    read: BTreeMap<i64, SeenRecord>,
-    drained: Option<(i64, i64)>,
-    unreadable: Option<i16>,
-}
-
-impl Known {
-    fn new(promise: Promise) -> Self {
-        Self {
-            promise,
-            losses: Losses::default(),
-            copies: Copies::default(),
-            start: 0,
-            damaged: BTreeSet::new(),
-            unseen: BTreeSet::new(),
-            mark: BTreeMap::new(),
-            past_mark: Vec::new(),
-            opened_past: BTreeMap::new(),
-            offline: BTreeSet::new(),
-            read: BTreeMap::new(),
-            drained: None,
-            unreadable: None,
-        }
-    }
-
-    /// A node lost what it had of some offsets.
-    fn lose(&mut self, at: SimTime, node: usize, range: (i64, i64), by_disk: bool) {
-        self.copies.cut(node, range.0);
-        let from = self.losses.lose(self.promise, at, node, range, by_disk);
-        if let Some(from) = from {
-            self.copies.forget(from);
-        }
-    }
 }
 
 /// Shared ghost state.
@@ -241,115 +171,6 @@ impl Ghost {
         self.known[place.0].promise
     }
 
-    /// Returns what is committed of a partition with several copies, in order.
-    #[must_use]
-    pub fn committed(&self, place: Place) -> &[Committed] {
-        self.known[place.0].copies.committed()
-    }
-
-    /// Returns the committed batch that covers an offset.
-    #[must_use]
-    pub fn committed_at(&self, place: Place, offset: i64) -> Option<&Committed> {
-        self.known[place.0].copies.covering(offset)
-    }
-
-    /// Returns one past the last committed offset of a partition with several copies.
-    #[must_use]
-    pub fn committed_end(&self, place: Place) -> i64 {
-        self.known[place.0].copies.end()
-    }
-
-    /// Returns the leader epoch in which a node led a partition at a time, or believed so.
-    #[must_use]
-    pub fn leadership(&self, node: usize, place: Place, at: SimTime) -> Option<Epoch> {
-        self.known[place.0].copies.leadership(node, at)
-    }
-
-    /// Returns a node's place in the cluster.
-    #[must_use]
-    pub fn node(&self, id: NodeId) -> Option<usize> {
-        self.nodes.iter().position(|known| *known == id)
-    }
-
-    /// Returns how many voters make a majority of the controller quorum.
-    #[must_use]
-    pub const fn majority(&self) -> usize {
-        self.nodes.len() / 2 + 1
-    }
-
-    /// Returns all copies of a partition, as they were seen last.
-    #[must_use]
-    pub fn copies(&self, place: Place) -> &BTreeMap<usize, Copy> {
-        self.known[place.0].copies.copies()
-    }
-
-    fn copy(&self, node: usize, place: Place) -> Option<&Copy> {
-        self.copies(place).get(&node)
-    }
-
-    /// Returns one past the last record of a copy.
-    #[must_use]
-    pub fn log_end(&self, node: usize, place: Place) -> Option<i64> {
-        self.copy(node, place).map(|copy| copy.end)
-    }
-
-    /// Returns up to where a copy is where its rule wants it.
-    #[must_use]
-    pub fn safe_end(&self, node: usize, place: Place) -> Option<i64> {
-        self.copy(node, place).map(|copy| copy.safe)
-    }
-
-    /// Returns up to where a copy holds what is committed.
-    #[must_use]
-    pub fn holds(&self, node: usize, place: Place) -> i64 {
-        self.copy(node, place).map_or(0, |copy| copy.holds)
-    }
-
-    /// Returns the first offset that a copy lost and did not get again.
-    #[must_use]
-    pub fn gap(&self, node: usize, place: Place) -> Option<i64> {
-        self.known[place.0].losses.gap(node)
-    }
-
-    /// Returns whether a copy lost something and did not get it again.
-    #[must_use]
-    pub fn has_gap(&self, node: usize, place: Place) -> bool {
-        self.gap(node, place).is_some()
-    }
-
-    /// Returns the in-sync replicas that the controller has committed, as far as any node has heard.
-    #[must_use]
-    pub fn isr(&self, place: Place) -> Option<&InSync> {
-        self.known[place.0].copies.isr()
-    }
-
-    /// Returns whether some disk ever held a batch of these bytes.
-    #[must_use]
-    pub fn was_written(&self, place: Place, digest: u64) -> bool {
-        self.known[place.0].copies.batches.has(digest)
-    }
-
-    /// Returns by what two copies of a partition differ though they should not.
-    #[must_use]
-    pub fn mismatch(&self, place: Place) -> Option<&str> {
-        self.known[place.0].copies.batches.mismatch()
-    }
-
-    /// Returns who leads a partition in its newest epoch.
-    #[must_use]
-    pub fn leader(&self, place: Place) -> Option<usize> {
-        self.known[place.0].copies.leader()
-    }
-
-    /// Returns in how many epochs partitions had a leader, all together.
-    #[must_use]
-    pub fn leaderships(&self) -> usize {
-        self.known
-            .iter()
-            .map(|known| known.copies.leaderships())
-            .sum()
-    }
-
     /// Returns a produce.
     #[must_use]
     pub fn write(&self, write: WriteId) -> Option<&Write> {
@@ -433,64 +254,6 @@ impl Ghost {
     #[must_use]
     pub fn opened_past(&self, node: usize, place: Place) -> Option<i64> {
         self.known[place.0].opened_past.get(&node).copied()
-    }
-
-    /// Returns why the record at an offset may be missing though it was acknowledged at `acked`.
-    #[must_use]
-    pub fn excuse(&self, place: Place, offset: i64, acked: SimTime) -> Option<Excuse> {
-        let known = &self.known[place.0];
-        if self.beyond.len() >= known.promise.min_isr {
-            return Some(Excuse::Beyond);
-        }
-        if offset < known.start {
-            return Some(Excuse::Trimmed);
-        }
-        if known.damaged.len() >= known.promise.min_isr && self.is_offline(place) {
-            return Some(Excuse::Damaged);
-        }
-        let mut past_mark = known.past_mark.iter();
-        if past_mark.any(|(at, from)| acked <= *at && *from <= offset) {
-            return Some(Excuse::PastMark);
-        }
-        let mut lost = known.losses.since(acked);
-        let loss = lost.find(|loss| loss.from <= offset && offset < loss.to)?;
-        Some(if loss.unclean {
-            Excuse::Unclean
-        } else {
-            Excuse::Unsynced
-        })
-    }
-
-    /// Returns why the record at an offset may be missing though its leader, and nobody else, acknowledged it in an epoch.
-    #[must_use]
-    pub fn excuse_of_leader(
-        &self,
-        place: Place,
-        offset: i64,
-        acked: SimTime,
-        epoch: Option<Epoch>,
-    ) -> Option<Excuse> {
-        let excuse = self.excuse(place, offset, acked);
-        let known = &self.known[place.0];
-        let Some(epoch) = epoch.filter(|_| excuse.is_none() && known.promise.copies > 1) else {
-            return excuse;
-        };
-        // What was committed in the end is safe, whoever acknowledged it.
-        let mut covering = known.copies.covering(offset).into_iter();
-        let is_committed = covering.any(|batch| batch.epoch == epoch.0);
-        let is_deposed = known.copies.newest().is_some_and(|newest| newest > epoch);
-        (is_deposed && !is_committed).then_some(Excuse::Failover)
-    }
-
-    /// Returns why a record that a write was acknowledged with may be missing.
-    #[must_use]
-    pub fn excuse_of(&self, write: &Write, offset: i64) -> Option<Excuse> {
-        let (_, at) = write.acked?;
-        if write.acks == Acks::Leader {
-            self.excuse_of_leader(write.place, offset, at, write.acked_in)
-        } else {
-            self.excuse(write.place, offset, at)
-        }
     }
 
     fn probe(&mut self, at: SimTime, node: usize, probe: &Probe, disk: &Disk) {

@@ -64,7 +64,7 @@ impl Partition {
         let Role::Following(following) = &self.role else {
             return;
         };
-        if !following.is_current(&self.log, sent) {
+        if self.is_sealed || !following.is_current(&self.log, sent) {
             return;
         }
         match answer.error {

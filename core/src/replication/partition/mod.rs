@@ -76,6 +76,8 @@ pub struct Partition {
     checkpointed: Offset,
     parked: ParkedAcks,
     closing: bool,
+    /// The log was asked to close: a clean stop vouches for its end, and nothing may come behind it.
+    is_sealed: bool,
     vouched: bool,
     /// Everything below is deleted, even where the log still holds some of it: it begins with a whole batch.
     start_floor: Offset,
@@ -112,6 +114,7 @@ impl Partition {
             checkpointed: 0,
             parked: ParkedAcks::default(),
             closing: false,
+            is_sealed: false,
             start_floor: 0,
             unsettled_start: None,
             synced: 0,
@@ -287,6 +290,7 @@ impl Partition {
     pub fn close(&mut self, log: &mut LogContext<'_>, effects: &mut Effects) {
         if self.state == PartitionState::Open {
             self.closing = true;
+            self.is_sealed = true;
             self.log.close(log);
             self.settle(log, effects);
         }

@@ -1,0 +1,63 @@
+//! All that is known of one partition.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    copies::Copies,
+    promise::{Losses, Promise},
+};
+use crate::{batch::SeenRecord, time::SimTime};
+
+/// What is known of one partition.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) promise: Promise,
+    pub(super) losses: Losses,
+    pub(super) copies: Copies,
+    /// First offset, moved by rule.
+    pub(super) start: i64,
+    /// Nodes on which bytes went bad.
+    pub(super) damaged: BTreeSet<usize>,
+    /// Nodes on which bytes went bad since the log last opened.
+    pub(super) unseen: BTreeSet<usize>,
+    /// The synced mark that the next opening of a log with such bytes finds, by node.
+    pub(super) mark: BTreeMap<usize, i64>,
+    /// When the only copy opened with such bytes, and from where on damage could pass for a torn tail then.
+    pub(super) past_mark: Vec<(SimTime, i64)>,
+    /// The same of the last opening on each node, if there were such bytes.
+    pub(super) opened_past: BTreeMap<usize, i64>,
+    /// Nodes that cannot serve it.
+    pub(super) offline: BTreeSet<usize>,
+    pub(super) read: BTreeMap<i64, SeenRecord>,
+    pub(super) drained: Option<(i64, i64)>,
+    pub(super) unreadable: Option<i16>,
+}
+
+impl Known {
+    pub(super) fn new(promise: Promise) -> Self {
+        Self {
+            promise,
+            losses: Losses::default(),
+            copies: Copies::default(),
+            start: 0,
+            damaged: BTreeSet::new(),
+            unseen: BTreeSet::new(),
+            mark: BTreeMap::new(),
+            past_mark: Vec::new(),
+            opened_past: BTreeMap::new(),
+            offline: BTreeSet::new(),
+            read: BTreeMap::new(),
+            drained: None,
+            unreadable: None,
+        }
+    }
+
+    /// A node lost what it had of some offsets.
+    pub(super) fn lose(&mut self, at: SimTime, node: usize, range: (i64, i64), by_disk: bool) {
+        self.copies.cut(node, range.0);
+        let from = self.losses.lose(self.promise, at, node, range, by_disk);
+        if let Some(from) = from {
+            self.copies.forget(from);
+        }
+    }
+}
