@@ -5,7 +5,7 @@ use seedlog_chaos_tests::{drill, seeds, swarm::Family, sweep::Sweep};
 /// Every promise of every checker, whatever happens to the brokers and between them within the fault budget.
 #[test]
 fn cluster_swarm_holds_every_promise() {
-    let seeds = seeds::seeds(20);
+    let seeds = seeds::seeds(3);
     let mut sweep = Sweep::default();
     for seed in &seeds {
         let began = std::time::Instant::now();

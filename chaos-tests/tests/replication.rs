@@ -67,7 +67,7 @@ fn leaders_changed(reports: &[Report]) -> u64 {
 #[test]
 fn healthy_cluster_keeps_everything() {
     let scenario = scenario("healthy_cluster_keeps_everything", Rule::Durable);
-    let reports = check(2, &scenario);
+    let reports = check(1, &scenario);
     assert!(reports.iter().all(|r| r.tally.acknowledged > 500));
     assert!(reports.iter().all(|r| r.findings.allowed.is_empty()));
     assert_eq!(leaders_changed(&reports), 0);
@@ -83,7 +83,7 @@ fn leader_crash_loses_nothing_that_all_acknowledged() {
         ),
         |s, time| s.fault_at(time * 6_000, leader(0, crash(3_000))),
     );
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(leaders_changed(&reports) > 0);
     assert_eq!(allowed(&reports, UNSYNCED) + allowed(&reports, FAILOVER), 0);
 }
@@ -97,7 +97,7 @@ fn deposed_leader_loses_what_only_it_acknowledged() {
         .producers(Producers::new(2, Acks::Leader))
         .fault_at(8_000, cut(Ends::Node(0), Ends::Nodes, 8_000))
         .fault_at(8_000, cut(Ends::Nodes, Ends::Node(0), 8_000));
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(leaders_changed(&reports) > 0);
     assert!(
         allowed(&reports, FAILOVER) > 0,
@@ -114,7 +114,7 @@ fn isolated_controller_is_replaced() {
     };
     let scenario = scenario("isolated_controller_is_replaced", Rule::Durable);
     let scenario = [5_000, 16_000].into_iter().fold(scenario, isolated);
-    check(4, &scenario);
+    check(1, &scenario);
 }
 
 /// The control plane alone is cut: the broker is fenced, and its leaderships move.
@@ -134,7 +134,7 @@ fn cut_control_plane_moves_leaderships_and_loses_nothing() {
         s.fault_at(at, control(Ends::Node(node), Ends::Nodes))
             .fault_at(at, control(Ends::Nodes, Ends::Node(node)))
     });
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(effective(&reports, "control-cut") > 0);
     assert_eq!(allowed(&reports, UNSYNCED), 0);
 }
@@ -151,7 +151,7 @@ fn flapping_and_one_way_links_only_delay() {
         },
     );
     let scenario = flapping.fault_at(19_000, cut(Ends::Node(2), Ends::Node(0), 5_000));
-    check(4, &scenario);
+    check(1, &scenario);
 }
 
 /// A broker that was stopped for longer than every timeout goes on in a cluster that went on without it.
@@ -165,7 +165,7 @@ fn zombie_harms_nothing() {
         .fault_at(4_000, leader(0, pause()))
         .fault_at(14_000, controller(pause()))
         .fault_at(24_000, leader(1, pause()));
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(leaders_changed(&reports) > 0);
 }
 
@@ -182,7 +182,7 @@ fn lagging_follower_leaves_and_comes_back() {
     let scenario = scenario("lagging_follower_leaves_and_comes_back", Rule::Durable)
         .property("replica.lag.time.max.ms", "1000")
         .fault_at(5_000, slow);
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(reports.iter().all(|r| r.tally.acknowledged > 200));
 }
 
@@ -198,7 +198,7 @@ fn rolling_restart_loses_nothing() {
             s.fault_at(at, Fault::CleanStop { node, down_ms })
         },
     );
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(effective(&reports, "clean-stop") >= 2);
     assert_eq!(allowed(&reports, UNSYNCED), 0);
 }
@@ -212,7 +212,7 @@ fn all_lose_power(name: &str, rule: Rule) -> Vec<Report> {
         .producers(Producers::new(1, Acks::Leader))
         .fault_at(6_000, loss(Survival::Nothing))
         .fault_at(16_000, loss(Survival::Scattered));
-    check(4, &scenario)
+    check(1, &scenario)
 }
 
 /// Rule `durable`: all machines lose power at once, and nothing acknowledged is lost.
@@ -246,7 +246,7 @@ fn power_loss_of_one_loses_nothing_under_replicated() {
     let scenario = (0..3).fold(scenario(name, Rule::Replicated), |s, node| {
         s.fault_at(3_000 + 9_000 * node as u64, loss(node))
     });
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert_eq!(allowed(&reports, UNSYNCED), 0);
 }
 
@@ -283,7 +283,7 @@ fn lost_majority_is_regained() {
                 down_ms: 6_000,
             },
         );
-    check(4, &scenario);
+    check(1, &scenario);
 }
 
 /// Readers that read from the replica in their own rack see nothing that a failover takes back (KIP-392).
@@ -299,6 +299,6 @@ fn follower_reads_survive_a_failover() {
             .follower_readers(3),
         |s, time| s.fault_at(time * 8_000, leader(1, crash(3_000))),
     );
-    let reports = check(4, &scenario);
+    let reports = check(1, &scenario);
     assert!(leaders_changed(&reports) > 0);
 }

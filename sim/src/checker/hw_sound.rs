@@ -9,6 +9,7 @@ use crate::{
     ghost::Ghost,
     history::{Note, Place},
     node::PartitionProbe,
+    time::SimTime,
 };
 
 /// See the module.
@@ -98,7 +99,14 @@ impl HwSound {
         let Some((epoch, before, start_before)) = self.last.insert((node, place), now) else {
             return;
         };
-        if epoch == probe.leader_epoch && (high_watermark < before || start < start_before) {
+        // A follower whose leader lost with leave what it still has is cut below what it knew to be committed.
+        let is_cut = !probe.leads
+            && ghost.promise(place).copies > 1
+            && ghost
+                .excuse(place, high_watermark, SimTime::START)
+                .is_some();
+        let goes_back = high_watermark < before || start < start_before;
+        if epoch == probe.leader_epoch && goes_back && !is_cut {
             verdict.fail(
                 "high watermark and log start do not go back within an incarnation and epoch",
                 format!(

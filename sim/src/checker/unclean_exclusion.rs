@@ -34,7 +34,11 @@ impl Checker for UncleanExclusion {
                     end.is_none_or(|end| end < committed)
                 };
                 let place = ghost.places().place(partition);
-                if place.is_some_and(|place| !ghost.promise(place).unclean && misses(place)) {
+                let is_demanded = |place| {
+                    let promise = ghost.promise(place);
+                    promise.copies > 1 && !promise.unclean
+                };
+                if place.is_some_and(|place| is_demanded(place) && misses(place)) {
                     verdict.fail(
                         "a leader that misses committed records is elected only on request",
                         format!(
