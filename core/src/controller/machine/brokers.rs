@@ -4,6 +4,7 @@ use super::Controller;
 use crate::{
     controller::{
         decide::{ApiError, RegistrationStep, broker_heartbeat, register_broker},
+        image::BrokerImage,
         messages::{
             BrokerHeartbeatRequestData, BrokerHeartbeatResponseData, BrokerRegistrationRequestData,
             BrokerRegistrationResponseData, own_uuid,
@@ -31,6 +32,9 @@ impl Controller {
         // A broker that shares this process with the controller is alive only now: its earlier incarnation ended with
         // the earlier controller's.
         session.is_valid &= id != self.node_id;
+        // One that was let go to stop has nothing to be heard of any more: its next incarnation need not wait.
+        let has_left = |known: &BrokerImage| known.fenced && known.in_controlled_shutdown;
+        session.is_valid &= !image.broker(id).is_some_and(has_left);
         let step = register_broker(image, &context, request, leading.log_end, Some(session));
         let is_amended = image
             .broker(id)

@@ -181,6 +181,8 @@ fn stopping_broker_waits_until_all_others_have_read_that_it_leads_nothing() {
         quorum.beat(&stop(last)).should_shut_down,
         "asked again, answered again"
     );
+    let restarted = quorum.register(&registration_of(2, 99));
+    assert_eq!(restarted.error_code, 0, "what was let go need not run out");
 }
 
 #[test]
