@@ -24,8 +24,9 @@ mod refresh;
 mod tests;
 
 pub use admin::{
-    Admin, AdminAnswer, AdminCall, AdminError, AdminEvent, ApiError, CallId, ConfigChange,
-    ConfigEntry, ConfigResource, CreatedTopic, NewTopic,
+    Admin, AdminAnswer, AdminCall, AdminError, AdminEvent, ApiError, BrokerStatus, BrokersStatus,
+    CallId, ConfigChange, ConfigEntry, ConfigResource, CreatedTopic, NewTopic, QuorumReplica,
+    QuorumStatus,
 };
 pub use boundary::{Address, AddressError, ClientInput, ClientMachine, ClientOutput};
 pub use cluster::{Cluster, PartitionMetadata, TopicMetadata};

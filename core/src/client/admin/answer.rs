@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::{
-    Admin, AdminAnswer, ApiError, Asked, CallId, ConfigEntry, ConfigResource, CreatedTopic, Unit,
-    ask::TOPIC_RESOURCE,
+    Admin, AdminAnswer, AdminCall, ApiError, Asked, CallId, ConfigEntry, ConfigResource,
+    CreatedTopic, Unit, ask::TOPIC_RESOURCE, describe,
 };
 use crate::{
     client::{Address, network::Peer, offsets},
@@ -18,18 +18,18 @@ use crate::{
             CreateTopicsResponseData, DeleteRecordsRequestData, DeleteRecordsResponseData,
             DeleteTopicsRequestData, DeleteTopicsResponseData, DescribeClusterRequestData,
             DescribeClusterResponseData, DescribeConfigsRequestData, DescribeConfigsResponseData,
-            IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
-            ListOffsetsRequestData, ListOffsetsResponseData, MetadataRequestData,
-            MetadataResponseData,
+            DescribeQuorumRequestData, IncrementalAlterConfigsRequestData,
+            IncrementalAlterConfigsResponseData, ListOffsetsRequestData, ListOffsetsResponseData,
+            MetadataRequestData, MetadataResponseData,
         },
     },
 };
 
 /// What one answer says, unit by unit; the error is what a retry is decided by.
-type Told = Vec<(Unit, ErrorCode, Write)>;
+pub(super) type Told = Vec<(Unit, ErrorCode, Write)>;
 
 /// Writes what an answer says about a unit where the caller will find it.
-type Write = Box<dyn FnOnce(&mut AdminAnswer)>;
+pub(super) type Write = Box<dyn FnOnce(&mut AdminAnswer)>;
 
 impl Admin {
     pub(super) fn on_answer(&mut self, peer: Peer, asked: Asked, version: i16, frame: &Bytes) {
@@ -51,7 +51,13 @@ impl Admin {
             }
             ApiKey::DeleteRecords => told!(DeleteRecordsRequestData, records_deleted),
             ApiKey::ListOffsets => told!(ListOffsetsRequestData, listed),
+            ApiKey::DescribeCluster if self.wants_brokers(asked.call) => {
+                told!(DescribeClusterRequestData, |answer| describe::brokers(
+                    answer, version
+                ))
+            }
             ApiKey::DescribeCluster => told!(DescribeClusterRequestData, cluster),
+            ApiKey::DescribeQuorum => told!(DescribeQuorumRequestData, describe::quorum),
             ApiKey::Metadata => told!(MetadataRequestData, metadata),
             ApiKey::Produce
             | ApiKey::Fetch
@@ -65,7 +71,6 @@ impl Admin {
             | ApiKey::Vote
             | ApiKey::BeginQuorumEpoch
             | ApiKey::EndQuorumEpoch
-            | ApiKey::DescribeQuorum
             | ApiKey::Envelope
             | ApiKey::FetchSnapshot => None,
         };
@@ -101,6 +106,11 @@ impl Admin {
         self.conclude(asked.call);
     }
 
+    fn wants_brokers(&self, id: CallId) -> bool {
+        let open = self.calls.get(&id);
+        open.is_some_and(|open| open.call == AdminCall::DescribeBrokers)
+    }
+
     fn conclude(&mut self, id: CallId) {
         let over = self
             .calls
@@ -116,6 +126,8 @@ impl Admin {
 fn asks_again(api: ApiKey, error: ErrorCode) -> bool {
     match api {
         ApiKey::ListOffsets | ApiKey::DeleteRecords => error.is_retriable(),
+        // A broker that does not hand the question on to the leader leaves it to the caller to find it.
+        ApiKey::DescribeQuorum => error.is_retriable(),
         _ => matches!(
             error,
             ErrorCode::NotController

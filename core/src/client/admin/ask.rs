@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Admin, AdminCall, AdminError, Asked, CallId, ConfigChange, ConfigResource, NewTopic, Unit,
+    describe,
 };
 use crate::{
     client::{OffsetSpec, network::Peer, offsets},
@@ -66,6 +67,10 @@ impl Admin {
                 } else {
                     self.ask_with(now, to, 1, |_| metadata(Some(Vec::new())));
                 }
+            }
+            AdminCall::DescribeBrokers => self.ask_with(now, to, 0, describe::ask_brokers),
+            AdminCall::DescribeQuorum => {
+                self.ask_with(now, to, 0, |_| describe::ask_quorum());
             }
             AdminCall::CreatePartitions {
                 totals,

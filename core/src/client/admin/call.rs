@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::describe::{BrokersStatus, QuorumStatus};
 use crate::{
     client::{Cluster, ListedOffset, OffsetSpec},
     ids::{NodeId, Offset, TopicName, TopicPartition, Uuid},
@@ -92,6 +93,10 @@ pub enum AdminCall {
     },
     /// Names the brokers.
     DescribeCluster,
+    /// Names the registered brokers with their racks, those that are down too.
+    DescribeBrokers,
+    /// Asks how the controller quorum is.
+    DescribeQuorum,
     /// Deletes the records before these offsets.
     DeleteRecords {
         /// The new first offsets; -1 for the high watermark.
@@ -176,6 +181,10 @@ pub enum AdminAnswer {
     Deleted(BTreeMap<TopicName, Result<(), ApiError>>),
     /// To `DescribeTopics` and `DescribeCluster`; topics carry their own errors.
     Cluster(Cluster),
+    /// To `DescribeBrokers`; nothing is known before the answer.
+    Brokers(Option<Result<BrokersStatus, ApiError>>),
+    /// To `DescribeQuorum`; nothing is known before the answer.
+    Quorum(Option<Result<QuorumStatus, ApiError>>),
     /// To `CreatePartitions`.
     Grown(BTreeMap<TopicName, Result<(), ApiError>>),
     /// To `DescribeConfigs`.

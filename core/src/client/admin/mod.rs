@@ -8,6 +8,7 @@
 mod answer;
 mod ask;
 mod call;
+mod describe;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,6 +16,7 @@ pub use self::call::{
     AdminAnswer, AdminCall, AdminError, AdminEvent, ApiError, CallId, ConfigChange, ConfigEntry,
     ConfigResource, CreatedTopic, NewTopic,
 };
+pub use self::describe::{BrokerStatus, BrokersStatus, QuorumReplica, QuorumStatus};
 use super::{
     ClientConfig, ClientInput, ClientMachine, ClientOutput, Cluster,
     network::{Network, Peer, Reply},
@@ -156,7 +158,7 @@ impl Admin {
         let mut by_route: BTreeMap<Route, BTreeSet<Unit>> = BTreeMap::new();
         let mut leaderless = false;
         for unit in &open.left {
-            match route(&open.call, unit, &self.network.cluster) {
+            match route(&open.call, unit, &self.network.cluster, open.failures) {
                 Some(route) => {
                     by_route.entry(route).or_default().insert(unit.clone());
                 }
@@ -308,7 +310,10 @@ fn units(call: &AdminCall) -> BTreeSet<Unit> {
             before.keys().cloned().map(Unit::Partition).collect()
         }
         AdminCall::ListOffsets { specs } => specs.keys().cloned().map(Unit::Partition).collect(),
-        AdminCall::DescribeTopics { .. } | AdminCall::DescribeCluster => [Unit::Whole].into(),
+        AdminCall::DescribeTopics { .. }
+        | AdminCall::DescribeCluster
+        | AdminCall::DescribeBrokers
+        | AdminCall::DescribeQuorum => [Unit::Whole].into(),
     }
 }
 
@@ -319,6 +324,8 @@ fn empty_answer(call: &AdminCall) -> AdminAnswer {
         AdminCall::DescribeTopics { .. } | AdminCall::DescribeCluster => {
             AdminAnswer::Cluster(Cluster::default())
         }
+        AdminCall::DescribeBrokers => AdminAnswer::Brokers(None),
+        AdminCall::DescribeQuorum => AdminAnswer::Quorum(None),
         AdminCall::CreatePartitions { .. } => AdminAnswer::Grown(BTreeMap::new()),
         AdminCall::DescribeConfigs { .. } => AdminAnswer::Configs(BTreeMap::new()),
         AdminCall::AlterConfigs { .. } => AdminAnswer::Altered(BTreeMap::new()),
@@ -327,8 +334,16 @@ fn empty_answer(call: &AdminCall) -> AdminAnswer {
     }
 }
 
-fn route(call: &AdminCall, unit: &Unit, cluster: &Cluster) -> Option<Route> {
+fn route(call: &AdminCall, unit: &Unit, cluster: &Cluster, failures: u32) -> Option<Route> {
     match (call, unit) {
+        // The next one each time: one that is no leader and does not forward is not asked again and again.
+        (AdminCall::DescribeQuorum, _) => {
+            let count = cluster.brokers.len();
+            let turn = usize::try_from(failures).unwrap_or_default();
+            let next = turn.checked_rem(count)?;
+            let mut brokers = cluster.brokers.keys();
+            brokers.nth(next).copied().map(Route::Broker)
+        }
         (_, Unit::Partition(partition)) => cluster.leader(partition).map(Route::Broker),
         // What a broker has set for itself only it knows.
         (_, Unit::Resource(ConfigResource::Broker(id))) => Some(Route::Broker(*id)),
