@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use seedlog_core::event::Event;
+use seedlog_core::{event::Event, ids::NodeId};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt};
 
 /// Starts logging as the environment asks: `SEEDLOG_LOG` chooses levels (`info`, `debug`, `seedlog::shard=trace`),
@@ -79,6 +79,33 @@ pub fn log(event: &Event) {
             epoch,
             start,
         } => tracing::debug!(%partition, %epoch, start, "leads a partition"),
+        Event::BecameFollower {
+            partition,
+            epoch,
+            leader,
+            end,
+        } => tracing::debug!(%partition, %epoch, %leader, end, "follows the leader of a partition"),
+        Event::LogDiverged {
+            partition,
+            epoch,
+            end,
+            to,
+            high_watermark,
+        } => tracing::warn!(
+            %partition, %epoch, end, to, high_watermark,
+            "cuts what the leader does not have"
+        ),
+        Event::IsrProposed {
+            partition,
+            epoch,
+            isr,
+        } => tracing::info!(%partition, %epoch, isr = %ids(isr), "asks for other in-sync replicas"),
+        Event::PayloadRefused {
+            partition,
+            leader,
+            fault,
+        } => tracing::error!(%partition, %leader, ?fault, "did not take what the leader sent"),
+        Event::QuorumWarning { message } => tracing::warn!("{message}"),
         Event::LeaderElectedUncleanly {
             partition,
             leader,
@@ -113,4 +140,9 @@ pub fn log(event: &Event) {
         Event::Fatal { message } => tracing::error!("cannot go on: {message}"),
         other => tracing::info!(?other, "event"),
     }
+}
+
+fn ids(nodes: &[NodeId]) -> String {
+    let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+    nodes.join(",")
 }

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::config::split_host_port;
 
 mod bootstrap;
+mod cluster;
 mod consume;
 mod dev;
 mod produce;
@@ -25,16 +26,22 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a broker for development, with no configuration at all
+    /// Run a broker, or a cluster of several, for development, with no configuration at all
     ///
-    /// Prints `ready bootstrap=HOST:PORT` when clients can connect; logs go to standard error. Ctrl-C stops it in good order;
-    /// what was produced is there again at the next start.
+    /// Prints `ready bootstrap=HOST:PORT` when clients can connect, with the addresses of all brokers separated by commas; logs
+    /// go to standard error. Ctrl-C stops it in good order; what was produced is there again at the next start.
+    #[command(after_help = "Examples:
+  seedlog dev
+  seedlog dev --brokers 3 --listen 127.0.0.1:0 --data /tmp/three")]
     Dev(DevArgs),
     /// Run a broker with Kafka's configuration file
     ///
     /// No format step is needed. Settings that Kafka does not know are reported with the name that may have been meant; settings
     /// that this release does not support are refused when ignoring them would be dangerous.
     Start(StartArgs),
+    /// Look at the cluster: who leads the quorum, which brokers are up, which partitions lack replicas
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Create, list, describe and delete topics
     #[command(subcommand)]
     Topic(topic::TopicCommand),
@@ -58,7 +65,11 @@ enum Command {
 /// Options of `seedlog dev`.
 #[derive(Debug, clap::Args)]
 pub struct DevArgs {
-    /// Where to listen; port 0 lets the system choose one
+    /// How many brokers to run in this process; new topics get 3 replicas and need 2 in sync where there are so many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=BROKERS_MAX))]
+    brokers: u16,
+    /// Where to listen; port 0 lets the system choose one. Further brokers take the ports that follow, their controllers those
+    /// after these
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092", value_parser = listen_address)]
     listen: String,
     /// Where to keep the data; remove the folder to start afresh
@@ -76,6 +87,9 @@ pub struct StartArgs {
     #[arg(long = "override", value_name = "NAME=VALUE")]
     overrides: Vec<String>,
 }
+
+/// As many brokers as one process runs.
+const BROKERS_MAX: i64 = 32;
 
 /// Checks the form of an address to listen on.
 fn listen_address(text: &str) -> Result<String, &'static str> {
@@ -104,6 +118,7 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Dev(args) => dev::run(&args),
         Command::Start(args) => start::run(&args),
+        Command::Cluster(command) => cluster::run(&command),
         Command::Topic(command) => topic::run(&command),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),

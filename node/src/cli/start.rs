@@ -30,7 +30,8 @@ pub(super) fn refused(error: impl Display) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-fn exit_code(ended: Result<Exit, StartError>) -> ExitCode {
+/// Says how a node ended, to a shell.
+pub(super) fn exit_code(ended: Result<Exit, StartError>) -> ExitCode {
     match ended {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
         Ok(Exit::Forced) => ExitCode::from(FORCED),

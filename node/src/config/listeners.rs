@@ -6,15 +6,16 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener},
 };
 
-use seedlog_core::config::StaticConfig;
+use seedlog_core::{config::StaticConfig, protocol};
 
 use super::{
     Problems,
     address::{is_wildcard, reachable_host},
     items,
+    quorum::Roles,
 };
 
-/// A listener for clients.
+/// A listener: for clients and other brokers, or for the controller quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
     /// Its name.
@@ -27,6 +28,8 @@ pub struct ListenerConfig {
     pub advertised_host: String,
     /// The port that clients are told; 0 for the one that was bound.
     pub advertised_port: u16,
+    /// Whom it serves.
+    pub kind: protocol::Listener,
 }
 
 /// An address cannot be bound.
@@ -58,6 +61,11 @@ fn hint(cause: &io::Error) -> &'static str {
 }
 
 impl ListenerConfig {
+    /// Returns whether it is one of the controller quorum.
+    pub(super) fn is_controller(&self) -> bool {
+        self.kind == protocol::Listener::Controller
+    }
+
     /// Binds the socket.
     pub(super) fn bind(&self) -> Result<TcpListener, BindError> {
         let bound = if self.host.is_empty() {
@@ -88,9 +96,11 @@ struct Endpoint {
     port: u16,
 }
 
-/// Reads the listeners for clients; those of the controller need no socket while this node is the only voter.
+/// Reads the listeners, those for clients first.
 pub(super) fn read(
     settings: &StaticConfig,
+    roles: Roles,
+    has_peers: bool,
     problems: &mut Problems,
     notes: &mut Vec<String>,
 ) -> Vec<ListenerConfig> {
@@ -99,41 +109,93 @@ pub(super) fn read(
     let advertised_text = settings.text("advertised.listeners");
     let advertised =
         advertised_text.map(|text| read_endpoints("advertised.listeners", text, problems));
-    check_protocols(settings, &bound, problems);
-
-    let controller: Vec<&str> =
-        items(settings.text("controller.listener.names").unwrap_or("")).collect();
-    let has_roles = settings.text("process.roles").is_some();
-    if has_roles && let Some(name) = controller.iter().find(|name| !is_named(&bound, name)) {
-        problems.add(format!(
-            "controller.listener.names: {name} is not among listeners; add for example {name}://localhost:9093 there"
-        ));
-    }
-    let (reserved, clients): (Vec<Endpoint>, Vec<Endpoint>) = bound
-        .into_iter()
-        .partition(|endpoint| controller.contains(&endpoint.name.as_str()));
-    for endpoint in &reserved {
-        notes.push(format!(
-            "the controller listener {} is not opened: this node is the only voter",
-            endpoint.name
-        ));
-    }
-    if clients.is_empty() && (!reserved.is_empty() || items(text).next().is_none()) {
-        problems.add("listeners names no listener for clients; add for example PLAINTEXT://:9092");
-    }
-    check_inter_broker(settings, &clients, problems);
+    let names: Vec<String> = items(settings.text("controller.listener.names").unwrap_or(""))
+        .map(str::to_ascii_uppercase)
+        .collect();
+    check_protocols(settings, &bound, &names, problems);
     for endpoint in advertised.iter().flatten() {
-        if !is_named(&clients, &endpoint.name) && !is_named(&reserved, &endpoint.name) {
+        if !is_named(&bound, &endpoint.name) {
             problems.add(format!(
                 "advertised.listeners: {} is not among listeners; every advertised listener must also be listened on",
                 endpoint.name
             ));
         }
     }
-    clients
+    let any = items(text).next().is_some();
+    let (controllers, clients): (Vec<Endpoint>, Vec<Endpoint>) = bound
         .into_iter()
-        .filter_map(|endpoint| advertise(endpoint, advertised.as_deref(), problems, notes))
-        .collect()
+        .partition(|endpoint| names.contains(&endpoint.name));
+    check_controllers(roles, &controllers, &names, has_peers, problems);
+    if roles.broker {
+        if clients.is_empty() && (!controllers.is_empty() || !any) {
+            problems
+                .add("listeners names no listener for clients; add for example PLAINTEXT://:9092");
+        }
+        check_inter_broker(settings, &clients, problems);
+    } else if let Some(other) = clients.first() {
+        problems.add(format!(
+            "process.roles=controller: the listener {} is none of controller.listener.names, but this node serves no clients; \
+             take it out of listeners, or add broker to process.roles",
+            other.name
+        ));
+    }
+    let advertised = advertised.as_deref();
+    let mut listeners: Vec<ListenerConfig> = clients
+        .into_iter()
+        .filter_map(|endpoint| advertise(endpoint, advertised, problems, notes))
+        .collect();
+    if roles.controller {
+        let of_quorum = controllers.into_iter();
+        listeners.extend(of_quorum.map(|endpoint| advertise_in_quorum(endpoint, advertised)));
+    }
+    listeners
+}
+
+/// Checks that a controller can be reached by the others, and that a broker alone does not pretend to be one.
+fn check_controllers(
+    roles: Roles,
+    controllers: &[Endpoint],
+    names: &[String],
+    has_peers: bool,
+    problems: &mut Problems,
+) {
+    match (roles.controller, controllers) {
+        (true, []) if !names.is_empty() => problems.add(format!(
+            "controller.listener.names: {} is not among listeners; add for example {}://localhost:9093 there",
+            names.join(", "),
+            names[0]
+        )),
+        (true, []) if has_peers || !roles.broker => problems.add(
+            "controller.listener.names is missing: the other nodes reach this controller by a listener of its own; add for \
+             example CONTROLLER://:9093 to listeners, and set controller.listener.names=CONTROLLER",
+        ),
+        (false, [first, ..]) => problems.add(format!(
+            "process.roles=broker: the listener {} is one of controller.listener.names, but this node is no controller; \
+             take it out of listeners, or add controller to process.roles",
+            first.name
+        )),
+        _ => {}
+    }
+}
+
+/// Tells other controllers where one listens. They connect to what `controller.quorum.voters` says: this is only shown.
+fn advertise_in_quorum(bound: Endpoint, advertised: Option<&[Endpoint]>) -> ListenerConfig {
+    let mut advertised = advertised.unwrap_or(&[]).iter();
+    let told = advertised
+        .find(|endpoint| endpoint.name == bound.name)
+        .unwrap_or(&bound);
+    let host = match is_wildcard(&told.host) {
+        true => reachable_host(),
+        false => told.host.clone(),
+    };
+    ListenerConfig {
+        advertised_host: unbracketed(&host).to_owned(),
+        advertised_port: told.port,
+        name: bound.name,
+        host: bound.host,
+        port: bound.port,
+        kind: protocol::Listener::Controller,
+    }
 }
 
 fn is_named(endpoints: &[Endpoint], name: &str) -> bool {
@@ -189,6 +251,7 @@ fn advertise(
         name: bound.name,
         host: bound.host,
         port: bound.port,
+        kind: protocol::Listener::Broker,
     })
 }
 
@@ -260,8 +323,14 @@ pub(super) fn unbracketed(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// Refuses listeners whose security protocol this release does not speak, or that have none.
-fn check_protocols(settings: &StaticConfig, bound: &[Endpoint], problems: &mut Problems) {
+/// Refuses listeners whose security protocol this release does not speak, or that have none; a broker alone binds none of the
+/// controllers' listeners, but connects to them.
+fn check_protocols(
+    settings: &StaticConfig,
+    bound: &[Endpoint],
+    controller: &[String],
+    problems: &mut Problems,
+) {
     let map: Option<BTreeMap<String, String>> =
         settings.text("listener.security.protocol.map").map(|text| {
             items(text)
@@ -272,16 +341,15 @@ fn check_protocols(settings: &StaticConfig, bound: &[Endpoint], problems: &mut P
                 })
                 .collect()
         });
-    let controller: Vec<&str> =
-        items(settings.text("controller.listener.names").unwrap_or("")).collect();
-    for endpoint in bound {
-        let name = endpoint.name.as_str();
+    let elsewhere = controller.iter().filter(|name| !is_named(bound, name));
+    let names = bound.iter().map(|endpoint| &endpoint.name);
+    for name in names.chain(elsewhere).map(String::as_str) {
         let mapped = map.as_ref().map(|map| map.get(name).map(String::as_str));
         let protocol = match mapped {
             Some(protocol) => protocol,
             None if PROTOCOLS.contains(&name) => Some(name),
             // As in Kafka, a controller listener needs no entry while the map is left at its default.
-            None if controller.contains(&name) => Some(PLAINTEXT),
+            None if controller.iter().any(|listener| listener == name) => Some(PLAINTEXT),
             None => None,
         };
         match protocol {

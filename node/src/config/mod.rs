@@ -29,13 +29,14 @@ mod unsupported;
 
 pub(crate) use listeners::split_host_port;
 pub use listeners::{BindError, ListenerConfig};
+use quorum::Roles;
 
 /// Everything a node needs to know to start.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// This node.
     pub node_id: NodeId,
-    /// Where clients are accepted.
+    /// Where clients, brokers and controllers are accepted.
     pub listeners: Vec<ListenerConfig>,
     /// The controller voters.
     pub voters: Vec<Voter>,
@@ -145,13 +146,17 @@ impl NodeConfig {
             }
         };
         unsupported::check(&settings, &mut problems);
+        let roles = Roles::read(&settings);
         let mut notes: Vec<String> = settings
             .findings()
             .iter()
             .map(ToString::to_string)
             .collect();
-        let listeners = listeners::read(&settings, &mut problems, &mut notes);
-        let (node_id, voters) = quorum::read(&settings, &mut problems);
+        let (node_id, voters) = quorum::read(&settings, roles, &mut problems);
+        let has_peers = voters.len() > 1;
+        let listeners = listeners::read(&settings, roles, has_peers, &mut problems, &mut notes);
+        quorum::check_bootstrap(&settings, roles, &listeners, &mut problems);
+        note_other_port(node_id, &voters, &listeners, &mut notes);
         let log_dirs = log_dirs(&settings, &mut problems, &mut notes);
         if !problems.0.is_empty() {
             return Err(SettingsError::Refused(problems));
@@ -164,7 +169,7 @@ impl NodeConfig {
             limits: limits(&settings),
             notes,
             rack: settings.text("broker.rack").map(str::to_owned),
-            properties: settings.values().clone(),
+            properties: properties(&settings),
         })
     }
 
@@ -189,8 +194,7 @@ impl NodeConfig {
                     0 => bound_port.unwrap_or_default(),
                     port => port,
                 },
-                // Those of the quorum are not opened.
-                kind: seedlog_core::protocol::Listener::Broker,
+                kind: listener.kind,
             }
         });
         BrokerConfig {
@@ -203,6 +207,50 @@ impl NodeConfig {
             planted: PlantedSet::default(),
         }
     }
+
+    /// Makes this node one voter of several that are known only once all are bound.
+    pub(crate) fn join_quorum(&mut self, voters: &[Voter]) {
+        let list: Vec<String> = voters
+            .iter()
+            .map(|voter| format!("{}@{}:{}", voter.node_id, voter.host, voter.port))
+            .collect();
+        let name = "controller.quorum.voters".to_owned();
+        self.properties.insert(name, list.join(","));
+        self.voters = voters.to_vec();
+    }
+}
+
+/// Says that others will look for this voter elsewhere than where it listens, which only a forwarded port makes right.
+fn note_other_port(
+    node_id: NodeId,
+    voters: &[Voter],
+    listeners: &[ListenerConfig],
+    notes: &mut Vec<String>,
+) {
+    let own = voters
+        .iter()
+        .find(|voter| voter.node_id == node_id && voters.len() > 1);
+    let mut controllers = listeners.iter().filter(|listener| listener.is_controller());
+    if let Some(own) = own
+        && let Some(first) = controllers.next()
+        && first.port != own.port
+        && controllers.all(|listener| listener.port != own.port)
+    {
+        notes.push(format!(
+            "controller.quorum.voters tells the other nodes to connect to port {}, but the controller listener {} is on port \
+             {}: unless something forwards that port, they do not reach this node",
+            own.port, first.name, first.port
+        ));
+    }
+}
+
+/// The settings as they were given, but for the name of a listener, which the core compares as it stands in the list of them.
+fn properties(settings: &StaticConfig) -> BTreeMap<String, String> {
+    let mut properties = settings.values().clone();
+    if let Some(name) = properties.get_mut("inter.broker.listener.name") {
+        *name = name.trim().to_ascii_uppercase();
+    }
+    properties
 }
 
 /// Splits a list at commas; Kafka ignores blanks around the items.

@@ -1,4 +1,5 @@
 use super::*;
+use seedlog_core::protocol;
 
 fn settings(lines: &str) -> Result<NodeConfig, SettingsError> {
     let properties = parse_properties(lines).into_iter();
@@ -55,8 +56,16 @@ fn kafkas_own_file_starts_a_node() {
         port: 9092,
         advertised_host: "localhost".to_owned(),
         advertised_port: 9092,
+        kind: protocol::Listener::Broker,
     };
-    assert_eq!(config.listeners, [listener]);
+    let controller = ListenerConfig {
+        name: "CONTROLLER".to_owned(),
+        port: 9093,
+        advertised_port: 9093,
+        kind: protocol::Listener::Controller,
+        ..listener.clone()
+    };
+    assert_eq!(config.listeners, [listener, controller]);
     assert_eq!(config.voters.len(), 1);
     assert_eq!(config.limits.frames.request_max, 104_857_600);
 }
@@ -159,12 +168,7 @@ fn what_is_missing_is_refused_and_not_ignored() {
         ),
         ("remote.log.storage.system.enable=true", "tiered storage"),
         ("zookeeper.connect=localhost:2181", "ZooKeeper"),
-        ("process.roles=controller", "broker,controller"),
         ("security.inter.broker.protocol=SSL", "PLAINTEXT"),
-        (
-            "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093",
-            "more than one",
-        ),
         ("controller.quorum.voters=1@a:9093\nnode.id=2", "node.id"),
         ("controller.quorum.voters=one@a:9093", "id@host:port"),
         ("node.id=-5", "node.id"),
@@ -238,4 +242,162 @@ fn limits_follow_kafkas_settings() {
     assert_eq!(limits.connections_per_address_max, 3);
     assert_eq!(limits.idle_max, Some(Duration::from_secs(1)));
     assert_eq!(limits.partial_bytes_max, 9_000_000);
+}
+
+/// Three voters, of which this is the first.
+const VOTERS: &str = "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093\nlog.dirs=/d\n";
+
+#[test]
+fn a_voter_listens_for_the_others() {
+    let config = settings(&format!(
+        "{VOTERS}node.id=2\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\nadvertised.listeners=PLAINTEXT://b:9092\n\
+         controller.listener.names=CONTROLLER\nbroker.rack=north"
+    ))
+    .unwrap();
+    assert_eq!(config.node_id, NodeId(2));
+    assert_eq!(config.voters.len(), 3);
+    let kinds: Vec<_> = config
+        .listeners
+        .iter()
+        .map(|listener| listener.kind)
+        .collect();
+    let expected = [protocol::Listener::Broker, protocol::Listener::Controller];
+    assert_eq!(kinds, expected);
+    assert!(config.notes.is_empty(), "{:?}", config.notes);
+    let broker = config.broker_config(&[]);
+    assert_eq!(broker.rack.as_deref(), Some("north"));
+}
+
+#[test]
+fn a_broker_alone_opens_no_controller_listener() {
+    let config = settings(&format!(
+        "{VOTERS}node.id=4\nprocess.roles=broker\nlisteners=PLAINTEXT://d:9092\ncontroller.listener.names=CONTROLLER"
+    ))
+    .unwrap();
+    assert_eq!(config.node_id, NodeId(4));
+    assert_eq!(config.listeners.len(), 1);
+    assert_eq!(config.voters.len(), 3);
+}
+
+#[test]
+fn a_controller_alone_serves_no_clients() {
+    let config = settings(&format!(
+        "{VOTERS}node.id=1\nprocess.roles=controller\nlisteners=CONTROLLER://a:9093\n\
+         controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT"
+    ))
+    .unwrap();
+    let [only] = &config.listeners[..] else {
+        panic!("{:?}", config.listeners);
+    };
+    assert_eq!(only.kind, protocol::Listener::Controller);
+}
+
+#[test]
+fn roles_voters_and_listeners_must_agree() {
+    let controller = "listeners=CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER";
+    let both =
+        "listeners=PLAINTEXT://a:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER";
+    for (lines, words) in [
+        (format!("{VOTERS}{both}"), "node.id is missing"),
+        (format!("{VOTERS}{both}\nnode.id=4"), "not among"),
+        (
+            format!("{VOTERS}node.id=1\nprocess.roles=broker"),
+            "has not the role",
+        ),
+        (
+            format!("{VOTERS}node.id=4\nprocess.roles=broker\n{both}"),
+            "is no controller",
+        ),
+        (
+            format!("{VOTERS}node.id=1\nprocess.roles=controller\n{both}"),
+            "serves no clients",
+        ),
+        (
+            format!("{VOTERS}node.id=1\n{controller}"),
+            "listener for clients",
+        ),
+        (
+            format!(
+                "{VOTERS}node.id=1\nlisteners=PLAINTEXT://a:9092\ncontroller.listener.names=CONTROLLER"
+            ),
+            "not among listeners",
+        ),
+        (
+            format!("{VOTERS}node.id=1\nlisteners=PLAINTEXT://a:9092"),
+            "controller.listener.names",
+        ),
+        (
+            "process.roles=broker\nnode.id=1".to_owned(),
+            "controllers elsewhere",
+        ),
+        (
+            format!("{both}\ncontroller.quorum.bootstrap.servers=a:9093,b:9093"),
+            "controller.quorum.voters=",
+        ),
+        (
+            format!("{both}\ncontroller.quorum.bootstrap.servers=192.0.2.1:9093"),
+            "no controller listener of this node",
+        ),
+        (
+            format!("{VOTERS}{both}\nnode.id=1\ninter.broker.listener.name=CONTROLLER"),
+            "inter.broker.listener.name",
+        ),
+        (
+            format!(
+                "{VOTERS}node.id=4\nprocess.roles=broker\ncontroller.listener.names=INSIDE\n\
+                 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:SSL"
+            ),
+            "INSIDE wants SSL",
+        ),
+    ] {
+        let message = refusal(&format!("{lines}\n"));
+        assert!(message.contains(words), "{lines}: {message}");
+    }
+}
+
+#[test]
+fn voters_are_told_apart() {
+    let both =
+        "listeners=PLAINTEXT://a:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER";
+    for (lines, words) in [
+        (
+            format!("{both}\nnode.id=1\ncontroller.quorum.voters=1@a:9093,1@b:9093"),
+            "twice",
+        ),
+        (
+            format!("{both}\nnode.id=1\ncontroller.quorum.voters=1@a:9093,2@a:9093"),
+            "same address",
+        ),
+        (
+            format!("{both}\nnode.id=1\ncontroller.quorum.voters=1@a:9093,2@b:0"),
+            "no port",
+        ),
+    ] {
+        let message = refusal(&lines);
+        assert!(message.contains(words), "{lines}: {message}");
+    }
+}
+
+#[test]
+fn a_voter_that_is_looked_for_at_another_port_is_told() {
+    let config = settings(&format!(
+        "{VOTERS}node.id=1\nlisteners=PLAINTEXT://a:9092,CONTROLLER://:19093\ncontroller.listener.names=CONTROLLER"
+    ))
+    .unwrap();
+    assert!(
+        config.notes.iter().any(|note| note.contains("19093")),
+        "{:?}",
+        config.notes
+    );
+}
+
+#[test]
+fn the_name_of_the_listener_between_brokers_is_the_same_in_any_case() {
+    let config = settings(
+        "listeners=inside://a:9092\nlistener.security.protocol.map=INSIDE:PLAINTEXT\ninter.broker.listener.name=Inside\n\
+         log.dirs=/d",
+    )
+    .unwrap();
+    let broker = config.broker_config(&[]);
+    assert_eq!(broker.inter_broker_listener(), "INSIDE");
 }

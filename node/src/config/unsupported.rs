@@ -2,7 +2,7 @@
 
 use seedlog_core::config::StaticConfig;
 
-use super::{Problems, items};
+use super::Problems;
 
 /// Refuses what this release cannot do and must not pretend to.
 pub(super) fn check(settings: &StaticConfig, problems: &mut Problems) {
@@ -39,20 +39,6 @@ pub(super) fn check(settings: &StaticConfig, problems: &mut Problems) {
             "zookeeper.connect: there is no ZooKeeper any more, as in Kafka 4; remove the setting, \
              the node keeps its metadata itself",
         );
-    }
-    check_roles(settings, problems);
-}
-
-fn check_roles(settings: &StaticConfig, problems: &mut Problems) {
-    let Some(roles) = settings.text("process.roles") else {
-        return;
-    };
-    let has = |role| items(roles).any(|item| item == role);
-    if !(has("broker") && has("controller")) {
-        problems.add(format!(
-            "process.roles={roles}: a node of one role alone is not supported in this release; \
-             use process.roles=broker,controller or leave it out"
-        ));
     }
 }
 

@@ -82,7 +82,16 @@ impl Ground {
     ///
     /// When a log directory cannot be created, or another process uses it.
     pub fn prepare(log_dirs: &[PathBuf], listeners: Vec<TcpListener>) -> Result<Self, LogDirError> {
-        let descriptors_max = descriptors_max();
+        Self::prepare_beside(log_dirs, listeners, 1)
+    }
+
+    /// As [`Self::prepare`], for one of several nodes of a process: each gets its share of the file descriptors.
+    pub(crate) fn prepare_beside(
+        log_dirs: &[PathBuf],
+        listeners: Vec<TcpListener>,
+        nodes: usize,
+    ) -> Result<Self, LogDirError> {
+        let descriptors_max = descriptors_max() / nodes.max(1);
         let (sender, done) = unbounded_channel();
         // Sockets get the other half: neither may starve the other.
         let files = Files::open(log_dirs, descriptors_max / 2, sender)?;
