@@ -48,6 +48,22 @@ impl Site {
         }
     }
 
+    /// Empties the folder and writes these settings there, for a node that listens at an address.
+    pub(crate) fn with(folder: &Path, address: SocketAddr, settings: &str) -> Self {
+        if folder.exists() {
+            fs::remove_dir_all(folder).expect("the folder of an earlier run can be removed");
+        }
+        fs::create_dir_all(folder.join("data")).expect("a folder below target/ can be made");
+        let data = folder.join("data");
+        let settings = format!("{settings}\nlog.dirs={}\n", data.display());
+        fs::write(folder.join("server.properties"), settings)
+            .expect("a file below target/ can be written");
+        Self {
+            folder: folder.to_owned(),
+            address,
+        }
+    }
+
     /// Where the broker listens, whatever it advertises.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
@@ -67,6 +83,24 @@ impl Site {
 
     /// Starts Seedlog as the last argument of another command, which stays in between.
     pub(crate) fn start_under(&self, wrapper: &[&str]) -> Process {
+        let mut process = self.launch_under(wrapper);
+        assert!(
+            process.ready(Duration::from_secs(60)),
+            "no ready line within a minute; the broker's log is {}",
+            self.log().display()
+        );
+        if !wrapper.is_empty() {
+            process.broker = only_child(process.broker);
+        }
+        process
+    }
+
+    /// Starts Seedlog and does not wait: one node of several may need the others.
+    pub(crate) fn launch(&self) -> Process {
+        self.launch_under(&[])
+    }
+
+    fn launch_under(&self, wrapper: &[&str]) -> Process {
         let binary =
             std::env::var_os("SEEDLOG_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_seedlog").into());
         let mut command = match wrapper {
@@ -85,19 +119,10 @@ impl Site {
             .stdout(Stdio::piped())
             .stderr(self.log_file());
         let child = command.spawn().expect("the broker's binary starts");
-        let mut process = Process {
+        Process {
             broker: child.id(),
             child,
-        };
-        assert!(
-            process.ready(Duration::from_secs(60)),
-            "no ready line within a minute; the broker's log is {}",
-            self.log().display()
-        );
-        if !wrapper.is_empty() {
-            process.broker = only_child(process.broker);
         }
-        process
     }
 
     /// Starts Apache Kafka from its jars instead: the programs and checks themselves can be checked against it.
@@ -168,8 +193,9 @@ impl Site {
     }
 }
 
-fn free_ports() -> [SocketAddr; 2] {
-    let held = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
+/// Addresses that nobody listens at.
+pub(crate) fn free_ports<const N: usize>() -> [SocketAddr; N] {
+    let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
     held.map(|listener| {
         listener
             .local_addr()
@@ -198,6 +224,16 @@ impl Process {
         self.child.wait().expect("a killed child can be waited for");
     }
 
+    /// Stops it as a frozen machine does (SIGSTOP): it keeps its connections and answers nothing.
+    pub(crate) fn pause(&self) {
+        signal(self.broker, Signal::STOP).expect("the broker runs");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        signal(self.broker, Signal::CONT).expect("the broker is there");
+    }
+
     /// Asks it to end (SIGTERM) and waits for that.
     pub(crate) fn stop(mut self) -> ExitStatus {
         signal(self.broker, Signal::TERM).expect("the broker ran until now");
@@ -214,13 +250,14 @@ impl Process {
         }
     }
 
-    fn ready(&mut self, patience: Duration) -> bool {
+    /// Waits for its ready line, once.
+    pub(crate) fn ready(&mut self, patience: Duration) -> bool {
         let stdout = self.child.stdout.take().expect("standard output is a pipe");
         let (sender, receiver) = mpsc::channel();
         // Reads to the end, so that the broker never waits for a reader.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if line.starts_with("ready bootstrap=") {
+                if line.starts_with("ready ") {
                     let _nobody_waits = sender.send(());
                 }
             }

@@ -4,6 +4,7 @@ mod batch;
 mod bytes;
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     time::Duration,
@@ -123,6 +124,37 @@ impl Connection {
         Ok(names)
     }
 
+    /// Waits until there is something to read, the end of the connection included.
+    pub(crate) fn wait(&self, patience: Duration) -> io::Result<bool> {
+        self.stream.set_read_timeout(Some(patience))?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream
+            .set_read_timeout(Some(Duration::from_secs(60)))?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks where the partitions of a topic are; nothing is known of one that does not answer in time.
+    pub(crate) fn places(&mut self, topic: &str, patience: Duration) -> io::Result<Places> {
+        let sent = self.send(3, 1, &Output::default().i32(1).text(topic).bytes)?;
+        if !self.wait(patience)? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (answered, body) = self.receive()?;
+        assert_eq!(answered, sent, "answers keep the order of requests");
+        Ok(Places::read(&body))
+    }
+
     /// Creates a topic; the answer is Kafka's error code.
     pub(crate) fn create_topic(
         &mut self,
@@ -130,8 +162,18 @@ impl Connection {
         partitions: i32,
         configs: &[(&str, &str)],
     ) -> io::Result<i16> {
+        self.create_replicated(topic, (partitions, 1), configs)
+    }
+
+    /// Creates a topic of so many partitions and replicas.
+    pub(crate) fn create_replicated(
+        &mut self,
+        topic: &str,
+        (partitions, replicas): (i32, i16),
+        configs: &[(&str, &str)],
+    ) -> io::Result<i16> {
         let mut body = Output::default();
-        body.i32(1).text(topic).i32(partitions).i16(1).i32(0);
+        body.i32(1).text(topic).i32(partitions).i16(replicas).i32(0);
         body.i32(count(configs.len()));
         for (name, value) in configs {
             body.text(name).text(value);
@@ -322,4 +364,52 @@ pub(crate) fn produced(body: &[u8]) -> Vec<Produced> {
         }
     }
     out
+}
+
+/// Where the partitions of a topic are, as one broker knows it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    /// The ports of the brokers that are up.
+    pub(crate) brokers: BTreeMap<i32, u16>,
+    pub(crate) partitions: BTreeMap<i32, Place>,
+}
+
+/// Where one partition is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its leader, if it has one.
+    pub(crate) leader: Option<i32>,
+    pub(crate) replicas: Vec<i32>,
+    pub(crate) in_sync: Vec<i32>,
+}
+
+impl Places {
+    fn read(body: &[u8]) -> Self {
+        let mut input = Input::of(body);
+        let mut places = Self::default();
+        for _broker in 0..input.i32() {
+            let (id, _host, port, _rack) = (input.i32(), input.text(), input.i32(), input.text());
+            places
+                .brokers
+                .insert(id, u16::try_from(port).expect("a port"));
+        }
+        let _controller = input.i32();
+        for _topic in 0..input.i32() {
+            let (_error, _name, _internal) = (input.i16(), input.text(), input.take(1).len());
+            for _partition in 0..input.i32() {
+                let (_error, index, leader) = (input.i16(), input.i32(), input.i32());
+                let mut list = || {
+                    let count = input.i32();
+                    (0..count).map(|_| input.i32()).collect()
+                };
+                let place = Place {
+                    leader: (leader >= 0).then_some(leader),
+                    replicas: list(),
+                    in_sync: list(),
+                };
+                places.partitions.insert(index, place);
+            }
+        }
+        places
+    }
 }
