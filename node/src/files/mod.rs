@@ -7,7 +7,7 @@
 //! was submitted, and writes that follow do not wait for it.
 //!
 //! Where there is nobody to keep waiting the thread itself waits for syncs, which saves two wake-ups of a thread in each: before
-//! the node serves anybody, and while there is only one connection and one file that is synced again and again, whose next answer
+//! the node serves anybody, and while only one connection is in use and one file is synced again and again, whose next answer
 //! needs the sync anyway. All that are due at the end of a turn are done beside each other.
 
 use std::{
@@ -54,7 +54,7 @@ pub struct Files {
     above: FoldersAbove,
     /// Whether clients are served.
     is_serving: bool,
-    /// Whether there is at most one connection.
+    /// Whether at most one connection is in use.
     is_alone: bool,
     usual: Usual,
     /// Syncs that this thread will wait for, with their files and folders.
@@ -151,7 +151,7 @@ impl Files {
         self.is_serving = true;
     }
 
-    /// Notes whether there is at most one connection, which nothing but its own requests can hold up.
+    /// Notes whether at most one connection is in use, which nothing but its own requests can hold up.
     pub(crate) const fn be_alone(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
     }

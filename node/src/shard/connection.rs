@@ -275,6 +275,7 @@ impl<M: Machine> Shard<M> {
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.active = self.now.instant;
                 }
+                self.note_moved(id);
                 // A short read has emptied the socket, and the event loop knows it.
                 Poll::Ready(if count < room {
                     Received::All
@@ -379,19 +380,26 @@ impl<M: Machine> Shard<M> {
         let before = connection.outbound.bytes();
         let was_held_up = !connection.may_read();
         let flushed = connection.outbound.flush(connection.write.as_ref());
-        if connection.outbound.bytes() != before {
+        let moved = connection.outbound.bytes() != before;
+        if moved {
             connection.active = self.now.instant;
         }
         if was_held_up && connection.may_read() && self.current != Some(id) {
             connection.wake();
         }
+        let is_closing = connection.closing;
+        if moved {
+            self.note_moved(id);
+        }
         match flushed {
-            Flushed::All if connection.closing => self.remove_connection(id),
+            Flushed::All if is_closing => self.remove_connection(id),
             Flushed::All => self.feed(Input::Sent { connection: id }),
             // The task has to ask for the socket's readiness itself.
             Flushed::Blocked => self.wake(id),
             Flushed::Share => {
-                connection.share_used = true;
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.share_used = true;
+                }
                 self.wake(id);
             }
             Flushed::Cold { source, at, len } => self.files.warm(id, source, at, len),

@@ -150,6 +150,8 @@ pub fn serve<M: Machine + 'static>(
         short_of_memory: Vec::new(),
         dirty: Vec::new(),
         current: None,
+        mover: None,
+        movers_changed: Instant::default(),
         completed: Vec::new(),
         observer,
         stopped: false,
@@ -190,6 +192,9 @@ struct Shard<M> {
     dirty: Vec<ConnectionId>,
     /// The connection whose task runs; it needs no waking.
     current: Option<ConnectionId>,
+    /// The connection that moved bytes last, and when that had been another one.
+    mover: Option<ConnectionId>,
+    movers_changed: Instant,
     completed: Vec<Completion>,
     observer: Observer,
     stopped: bool,
@@ -227,7 +232,7 @@ impl<M: Machine> Shard<M> {
     fn turn<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         self.now = self.clock.now();
         let begin = self.now.instant;
-        self.files.be_alone(self.connections.len() <= 1);
+        self.files.be_alone(self.is_alone());
         let result = act(self);
         self.settle();
         self.wake_timer();
@@ -242,6 +247,22 @@ impl<M: Machine> Shard<M> {
             }
         }
         result
+    }
+
+    /// Notes that a connection moved bytes.
+    fn note_moved(&mut self, id: ConnectionId) {
+        if self.mover != Some(id) {
+            self.mover = Some(id);
+            self.movers_changed = self.now.instant;
+            self.files.be_alone(self.is_alone());
+        }
+    }
+
+    /// Returns whether only one connection has moved bytes for a while: what is open beside it and silent, as the connection
+    /// is by which a client learned of the cluster, has nothing that a sync could hold up.
+    fn is_alone(&self) -> bool {
+        let unchanged = self.now.instant.since(self.movers_changed);
+        self.connections.len() <= 1 || unchanged >= SILENT_AFTER
     }
 
     /// Performs the writes that waited for the end of the turn, and sends what came of everything.
@@ -379,6 +400,9 @@ impl<M: Machine> Shard<M> {
         }
     }
 }
+
+/// A connection that moved no byte for so long is not one whose requests come one after the other.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// A turn this long delays everybody else noticeably.
 const SLOW_TURN: Duration = Duration::from_millis(50);

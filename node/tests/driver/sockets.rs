@@ -253,7 +253,13 @@ fn what_one_connection_has_sent_shares_a_sync() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
     let mut client = server.connect();
+    // Who has said nothing for a while is not held up, and does not count.
+    let mut silent = server.connect();
+    assert_eq!(silent.ask(ECHO, b"for now"), b"for now");
+    std::thread::sleep(Duration::from_millis(1100));
     let body: Vec<u8> = (0..=250).cycle().take(16 << 10).collect();
+    client.ask(ECHO, b"first");
+    std::thread::sleep(Duration::from_millis(1100));
     for _ in 0..10 {
         client.ask(APPEND_DURABLY, &body);
     }
@@ -276,6 +282,7 @@ fn what_one_connection_has_sent_shares_a_sync() {
     assert!(syncs <= ROUNDS * 3 / 2, "{syncs} syncs in {ROUNDS} rounds");
     let on_disk = std::fs::read(dir.path().join("toy-0/log")).unwrap();
     assert!(on_disk == body.repeat(10 + 5 * 20));
+    assert_eq!(silent.ask(ECHO, b"again"), b"again");
 }
 
 #[test]
