@@ -148,13 +148,6 @@ impl Partitions {
         }
         entry.slots[at] = Some(slot);
         self.names.insert(new.topic_id, topic);
-        let assignment = &new.assignment;
-        if assignment
-            .leader
-            .is_some_and(|leader| leader != assignment.local)
-        {
-            self.duties.push_back((slot, PartitionDuty::Open));
-        }
         let mut partition = Partition::new(
             new.name,
             new.topic_id,
@@ -164,6 +157,9 @@ impl Partitions {
             new.vouched,
         );
         partition.configure(self.config);
+        if partition.must_open() {
+            self.duties.push_back((slot, PartitionDuty::Open));
+        }
         self.slots.push(Some(Box::new(partition)));
         Some(slot)
     }

@@ -247,10 +247,21 @@ impl Partition {
         if is_new_epoch {
             self.drop_role(AppendFailure::NotLeader, effects);
             self.take_role(log, effects);
+            if self.must_open() {
+                effects.duties.push(PartitionDuty::Open);
+            }
         } else if let Role::Leading(leadership) = &mut self.role {
             leadership.on_metadata(&self.assignment);
         }
         self.settle(log, effects);
+    }
+
+    /// Returns whether the log has to be opened though nobody uses it: a follower asks, and is not asked. A leader's followers and
+    /// clients use its log.
+    pub(super) fn must_open(&self) -> bool {
+        let leader = self.assignment.leader;
+        self.state == PartitionState::Closed
+            && leader.is_some_and(|leader| leader != self.assignment.local)
     }
 
     /// Takes up the assigned role, once the log is open: also after a truncation for an earlier leader.

@@ -7,5 +7,6 @@ mod fetchers;
 mod leadership;
 mod model;
 mod node;
+mod opening;
 mod serving;
 mod swarm;

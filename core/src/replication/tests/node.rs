@@ -53,7 +53,7 @@ pub(super) fn config() -> ReplicationConfig {
     }
 }
 
-fn settings(rule: FlushRule) -> Arc<TopicSettings> {
+pub(super) fn settings(rule: FlushRule) -> Arc<TopicSettings> {
     Arc::new(TopicSettings {
         log: Arc::new(LogConfig {
             segment_bytes: 900,
