@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use seedlog_core::ids::Epoch;
+
 use super::{Checker, Seen, Verdict};
 use crate::{
     ghost::{Ghost, Write},
@@ -46,14 +48,17 @@ fn order(
     safe.sort_unstable_by_key(|(_, _, base, at)| (*at, *base));
     writes.sort_unstable_by_key(|(_, write, base, _)| (write.invoked, *base));
     let mut earlier = safe.into_iter().peekable();
-    let mut highest: Option<(WriteId, i64)> = None;
+    let mut highest = Highest::default();
     for (id, write, base, _) in writes {
-        while let Some((before, _, acked, _)) = earlier.next_if(|(.., at)| *at < write.invoked) {
-            if highest.is_none_or(|(_, offset)| acked > offset) {
-                highest = Some((before, acked));
-            }
+        while let Some((before, write, acked, _)) = earlier.next_if(|(.., at)| *at < write.invoked)
+        {
+            highest.see(write.acked_in, before, acked);
         }
-        if let Some((before, offset)) = highest.filter(|(_, offset)| *offset >= base) {
+        // A deposed leader that has not heard of it yet acknowledges from its own end, which no newer leader moved: what it gave is
+        // lost with it. Against itself and its predecessors it keeps the order all the same.
+        let may_be_lost = ghost.excuse_of(write, base).is_some();
+        let until = write.acked_in.filter(|_| may_be_lost);
+        if let Some((before, offset)) = highest.until(until).filter(|(_, offset)| *offset >= base) {
             verdict.fail(
                 "what was acknowledged before another write began has a lower offset",
                 format!(
@@ -69,10 +74,58 @@ fn order(
     }
 }
 
+/// The highest offset acknowledged so far, for each leader epoch; those of no known epoch come first.
+#[derive(Default)]
+struct Highest(BTreeMap<Option<Epoch>, (WriteId, i64)>);
+
+impl Highest {
+    fn see(&mut self, epoch: Option<Epoch>, write: WriteId, offset: i64) {
+        let highest = self.0.entry(epoch).or_insert((write, offset));
+        if offset > highest.1 {
+            *highest = (write, offset);
+        }
+    }
+
+    /// Returns the highest of all epochs up to one, or of all.
+    fn until(&self, epoch: Option<Epoch>) -> Option<(WriteId, i64)> {
+        let known = self.0.iter();
+        known
+            .filter(|(of, _)| epoch.is_none() || **of <= epoch)
+            .map(|(_, highest)| *highest)
+            .max_by_key(|(_, offset)| *offset)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::bench::Bench, history::Acks};
+    use crate::{
+        checker::bench::{Bench, REPLICATED, sound},
+        history::Acks,
+        node::PartitionProbe,
+    };
+
+    fn led_in(epoch: i32) -> PartitionProbe {
+        PartitionProbe {
+            leader_epoch: Epoch(epoch),
+            high_watermark: 0,
+            ..sound()
+        }
+    }
+
+    /// The new leader, node 1, acknowledges a write at offset 5 for sure; then the old one, node 0, another one.
+    fn acknowledged_by_a_deposed_leader(acks: Acks, base: i64) -> Bench<RealTimeOrder> {
+        let mut bench = Bench::of(RealTimeOrder, REPLICATED);
+        bench.probe(led_in(0));
+        bench.on(1);
+        bench.probe(led_in(1));
+        bench.write(1, Acks::All, 1);
+        bench.caused_ack(1, 5, Some(0));
+        bench.on(0);
+        bench.write(9, acks, 1);
+        bench.caused_ack(9, base, Some(0));
+        bench
+    }
 
     #[test]
     fn later_write_with_a_lower_offset_is_rejected() {
@@ -94,5 +147,48 @@ mod tests {
         bench.ack(9, 4);
         bench.judge();
         assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn deposed_leader_may_acknowledge_alone_below_what_its_successor_acknowledged() {
+        let mut bench = acknowledged_by_a_deposed_leader(Acks::Leader, 3);
+        bench.judge();
+        assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn deposed_leader_that_says_all_have_it_is_rejected() {
+        let mut bench = acknowledged_by_a_deposed_leader(Acks::All, 3);
+        bench.judge();
+        assert!(bench.rejects("write 1 acknowledged with offset 5 before write 9"));
+    }
+
+    #[test]
+    fn deposed_leader_that_goes_back_behind_its_own_safe_write_is_rejected() {
+        let mut bench = Bench::of(RealTimeOrder, REPLICATED);
+        bench.probe(led_in(0));
+        bench.write(1, Acks::All, 1);
+        bench.caused_ack(1, 5, Some(0));
+        bench.on(1);
+        bench.probe(led_in(1));
+        bench.on(0);
+        bench.write(9, Acks::Leader, 1);
+        bench.caused_ack(9, 4, Some(0));
+        bench.judge();
+        assert!(bench.rejects("write 1 acknowledged with offset 5 before write 9"));
+    }
+
+    #[test]
+    fn newest_leader_that_goes_back_is_rejected_though_it_acknowledges_alone() {
+        let mut bench = Bench::of(RealTimeOrder, REPLICATED);
+        bench.probe(led_in(0));
+        bench.write(1, Acks::All, 1);
+        bench.caused_ack(1, 5, Some(0));
+        bench.on(1);
+        bench.probe(led_in(1));
+        bench.write(9, Acks::Leader, 1);
+        bench.caused_ack(9, 4, Some(0));
+        bench.judge();
+        assert!(bench.rejects("write 1 acknowledged with offset 5 before write 9"));
     }
 }
