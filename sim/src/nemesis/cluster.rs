@@ -117,6 +117,9 @@ pub fn cluster_swarm(file: &str, name: &str, seed: u64) -> Scenario {
     scenario.plan(plan)
 }
 
+const SESSION: &str = "broker.session.timeout.ms";
+const HEARTBEAT: &str = "broker.heartbeat.interval.ms";
+
 /// Shortens what decides how soon a failure is noticed, on most seeds.
 fn with_timeouts(scenario: Scenario, stream: &mut Stream) -> Scenario {
     if stream.one_in(5) {
@@ -127,19 +130,28 @@ fn with_timeouts(scenario: Scenario, stream: &mut Stream) -> Scenario {
     let lag = stream.magnitude(1_000..=30_000);
     let election = stream.magnitude(500..=2_000);
     let fetch = stream.magnitude(1_000..=3_000);
-    let mut scenario = scenario;
+    let mut chosen = Vec::new();
     for (name, millis) in [
-        ("broker.session.timeout.ms", session),
-        ("broker.heartbeat.interval.ms", heartbeat),
+        (SESSION, session),
+        (HEARTBEAT, heartbeat),
         ("replica.lag.time.max.ms", lag),
         ("controller.quorum.election.timeout.ms", election),
         ("controller.quorum.fetch.timeout.ms", fetch),
     ] {
         if stream.permille(700) {
-            scenario = scenario.property(name, &millis.to_string());
+            chosen.push((name, millis));
         }
     }
-    scenario
+    // A session shorter than the usual time between two heartbeats would end with each of them, faults or not.
+    let has = |wanted| chosen.iter().any(|(name, _)| *name == wanted);
+    if has(SESSION) && !has(HEARTBEAT) {
+        chosen.push((HEARTBEAT, heartbeat));
+    }
+    chosen
+        .into_iter()
+        .fold(scenario, |scenario, (name, millis)| {
+            scenario.property(name, &millis.to_string())
+        })
 }
 
 fn draw(nodes: usize, lasting_ms: u64, stream: &mut Stream) -> Plan {
@@ -372,5 +384,24 @@ mod tests {
                 assert!(Budget::single(true).allows(&fault.what, 0), "{fault:?}");
             }
         }
+    }
+
+    #[test]
+    fn session_outlasts_several_heartbeats_wherever_it_is_short() {
+        let mut short = 0;
+        for seed in 0..200 {
+            let scenario = cluster_swarm("swarm", "swarm", seed);
+            let millis = |name| {
+                let value = scenario.properties.get(name)?;
+                value.parse::<u64>().ok()
+            };
+            let Some(session) = millis(SESSION) else {
+                continue;
+            };
+            short += 1;
+            let heartbeat = millis(HEARTBEAT).expect("the usual one may be longer");
+            assert!(session >= 3 * heartbeat, "{session} and {heartbeat}");
+        }
+        assert!(short > 50, "{short} of 200");
     }
 }
