@@ -242,9 +242,10 @@ impl Broker {
             let mut busy = self.settle_peers();
             busy |= self.settle_cluster();
             busy |= self.settle_links();
-            busy |= self.settle_replication();
             busy |= self.settle_partitions();
             busy |= self.settle_duties();
+            // Only now: what a fetch would say of a partition that has just taken records is out of date before.
+            busy |= self.settle_replication();
             busy |= self.run_requests();
             if !busy || matches!(self.stage, Stage::Failed) {
                 break;

@@ -17,8 +17,6 @@ use crate::{
     },
 };
 
-/// What the link may add to the time that the leader takes for an answer (`replica.socket.timeout.ms`).
-const SOCKET_TIMEOUT_MS: u64 = 30_000;
 /// What an answer may hold beyond what was asked for: one batch, as large as a frame may be; the lane's own limit counts too.
 const ANSWER_BYTES_MORE: usize = 100 << 20;
 /// The largest answer that a question about offsets may have.
@@ -63,6 +61,13 @@ impl Broker {
         busy
     }
 
+    /// What the link may add to the time that a leader takes for an answer.
+    fn socket_timeout_ms(&self) -> u64 {
+        let settings = self.cluster.as_ref().map(|cluster| &cluster.settings);
+        let timeout = settings.map_or(0, |settings| settings.replica_socket_timeout_ms);
+        u64::try_from(timeout).unwrap_or(0)
+    }
+
     fn follower(&self) -> Option<Follower> {
         let cluster = self.cluster.as_deref()?;
         Some(Follower {
@@ -94,7 +99,7 @@ impl Broker {
             api_key: ApiKey::Fetch.key(),
             version: wire::FETCH,
             body,
-            timeout_ms: ask.max_wait_ms.saturating_add(SOCKET_TIMEOUT_MS),
+            timeout_ms: ask.max_wait_ms.saturating_add(self.socket_timeout_ms()),
             // One batch may be larger than all that was asked for.
             answer_bytes_max: records.saturating_add(ANSWER_BYTES_MORE),
         };
@@ -116,7 +121,7 @@ impl Broker {
             api_key: ApiKey::ListOffsets.key(),
             version: wire::LIST_OFFSETS,
             body,
-            timeout_ms: SOCKET_TIMEOUT_MS,
+            timeout_ms: self.socket_timeout_ms(),
             answer_bytes_max: OFFSET_ANSWER_BYTES_MAX,
         };
         let caller = Caller::Offset(ask.number);

@@ -34,6 +34,8 @@ pub struct BrokerSettings {
     pub replica_fetch_min_bytes: i32,
     /// `replica.fetch.response.max.bytes`: what a follower takes at once.
     pub replica_fetch_response_max_bytes: i32,
+    /// `replica.socket.timeout.ms`: what a follower allows the link beyond the time that its leader may wait.
+    pub replica_socket_timeout_ms: i32,
     /// `replica.fetch.wait.max.ms`.
     pub replica_fetch_wait_max_ms: i32,
     /// `broker.heartbeat.interval.ms`.
@@ -117,6 +119,7 @@ impl BrokerSettings {
             replica_fetch_max_bytes: int("replica.fetch.max.bytes"),
             replica_fetch_min_bytes: int("replica.fetch.min.bytes"),
             replica_fetch_response_max_bytes: int("replica.fetch.response.max.bytes"),
+            replica_socket_timeout_ms: int("replica.socket.timeout.ms"),
             replica_fetch_wait_max_ms: int("replica.fetch.wait.max.ms"),
             broker_heartbeat_interval_ms: long("broker.heartbeat.interval.ms"),
             broker_session_timeout_ms: long("broker.session.timeout.ms"),

@@ -112,6 +112,8 @@ pub fn cluster_swarm(file: &str, name: &str, seed: u64) -> Scenario {
     if stream.one_in(2) {
         scenario = scenario.operators(1);
     }
+    // A connection that went silent is given up well before the judgement.
+    scenario = scenario.property("replica.socket.timeout.ms", "3000");
     scenario = with_timeouts(scenario, stream);
     let plan = draw(brokers, lasting_ms, stream);
     scenario.plan(plan)

@@ -79,7 +79,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     key("replica.lag.time.max.ms", Long, Some("30000"), Any, ReadOnly, "How long a follower may lag before it leaves the in-sync set."),
     key("replica.selector.class", String, None, OneOf(&["org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"]), ReadOnly, "Whether consumers read from the leader, or from a replica in their own rack."),
     known("replica.socket.receive.buffer.bytes", Int, Some("65536"), Any, ReadOnly),
-    known("replica.socket.timeout.ms", Int, Some("30000"), Any, ReadOnly),
+    key("replica.socket.timeout.ms", Int, Some("30000"), Any, ReadOnly, "How long a follower waits for its leader on a connection that has gone silent."),
     known("replication.quota.window.num", Int, Some("11"), AtLeast(1), ReadOnly),
     known("replication.quota.window.size.seconds", Int, Some("1"), AtLeast(1), ReadOnly),
     known("server.max.startup.time.ms", Long, Some("9223372036854775807"), AtLeast(0), ReadOnly).internal(),
