@@ -20,6 +20,7 @@ const LEADER_SINCE: i16 = 16;
 pub(super) fn respond(frontend: &mut Frontend, services: &mut Services<'_>, fetching: Fetching) {
     let Fetching {
         call,
+        sender,
         context,
         mut places,
         ..
@@ -45,7 +46,8 @@ pub(super) fn respond(frontend: &mut Frontend, services: &mut Services<'_>, fetc
     };
     if call.version >= LEADER_SINCE {
         let leaders = name_leaders(services, &mut places);
-        if !leaders.is_empty() {
+        // A follower knows brokers from the metadata; endpoints are for clients.
+        if !leaders.is_empty() && sender.follower().is_none() {
             let listener = frontend.listener_name(call.token.connection);
             response.node_endpoints = services.endpoints(&listener, &leaders);
         }
