@@ -74,7 +74,7 @@ impl Broker {
                 ClusterEvent::Changed(_) => {}
                 ClusterEvent::Founding => self.write_identity(),
                 ClusterEvent::Reloaded if self.serves_partitions() => self.reload(),
-                ClusterEvent::Reloaded | ClusterEvent::Quiet => {}
+                ClusterEvent::Reloaded => {}
                 ClusterEvent::Founded(cluster_id) => self.on_founded(cluster_id),
                 ClusterEvent::Registered => self.on_registered(),
                 ClusterEvent::Unfenced => self.on_unfenced(),
@@ -344,13 +344,14 @@ impl Broker {
     }
 
     fn remove_topic(&mut self, topic: &TopicName) {
-        self.unfollow_topic(topic);
         for (slot, partition) in self.partitions.iter() {
             if partition.name().topic == *topic {
                 self.stale_names.add(partition.name().clone());
                 self.log_starts.forget(slot);
                 self.cuts.forget(slot);
                 self.new_starts.forget(slot);
+                self.fetchers.unfollow(slot);
+                self.isr_proposals.withdraw(slot);
             }
         }
         let (partitions, mut context) = self.context();

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Broker, Stage, links::Caller};
 use crate::{
     client::Address,
-    ids::{NodeId, TopicName},
+    ids::{NodeId, Offset},
     peer::{Call, CallError, Lane},
     protocol::{
         ApiKey, ErrorCode, decode_body, encode_body,
@@ -169,12 +169,7 @@ impl Broker {
         self.on_leader_offset(leader, number, answer);
     }
 
-    fn on_leader_offset(
-        &mut self,
-        leader: NodeId,
-        number: u64,
-        answer: Result<crate::ids::Offset, ErrorCode>,
-    ) {
+    fn on_leader_offset(&mut self, leader: NodeId, number: u64, answer: Result<Offset, ErrorCode>) {
         let fetcher = self.fetchers.fetcher(leader);
         let Some((slot, question)) = fetcher.and_then(|fetcher| fetcher.on_offset(number)) else {
             return;
@@ -242,20 +237,6 @@ impl Broker {
             .collect();
         for node in named {
             self.learn_broker(node);
-        }
-    }
-
-    /// A topic is gone: nobody is asked about it any more.
-    pub(super) fn unfollow_topic(&mut self, topic: &TopicName) {
-        let gone: Vec<_> = self
-            .partitions
-            .iter()
-            .filter(|(_, partition)| partition.name().topic == *topic)
-            .map(|(slot, _)| slot)
-            .collect();
-        for slot in gone {
-            self.fetchers.unfollow(slot);
-            self.isr_proposals.withdraw(slot);
         }
     }
 

@@ -110,8 +110,6 @@ pub(crate) enum ClusterEvent {
     Closed,
     /// For people and checkers.
     Told(Event),
-    /// Nothing; there may be more.
-    Quiet,
     /// This node cannot go on.
     Fatal(String),
 }
@@ -192,11 +190,7 @@ impl Cluster {
 
     /// Starts to read the metadata log.
     pub(crate) fn start(&mut self, now: Now, storage: &mut StorageQueue) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.start(&mut context);
         if self.cluster_id.is_some() {
             self.begin_registration(now);
@@ -209,30 +203,18 @@ impl Cluster {
         storage: &mut StorageQueue,
         completion: Completion,
     ) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.on_completion(&mut context, completion);
     }
 
     /// Takes note that the identity asked for with [`ClusterEvent::Founding`] is durable.
     pub(crate) fn identity_written(&mut self, now: Now, storage: &mut StorageQueue) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.identity_written(&mut context);
     }
 
     pub(crate) fn on_timeout(&mut self, now: Now, storage: &mut StorageQueue) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.on_timeout(&mut context);
         // The own heartbeat first: a node that was paused must not fence itself when it wakes.
         self.maybe_heartbeat(now);
@@ -244,11 +226,7 @@ impl Cluster {
 
     /// Writes what a clean stop needs of the metadata log; [`ClusterEvent::Closed`] follows.
     pub(crate) fn close(&mut self, now: Now, storage: &mut StorageQueue) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.close(&mut context);
     }
 
@@ -339,11 +317,7 @@ impl Cluster {
         match output {
             ControllerOutput::Append { records, .. } => {
                 let encoded = encode(&records)?;
-                let mut context = RaftContext {
-                    now,
-                    storage,
-                    planted: self.planted,
-                };
+                let mut context = raft_context(self.planted, now, storage);
                 match self.raft.append(&mut context, encoded) {
                     Ok((base_offset, _)) => self.controller.on_appended(base_offset),
                     // Another leads by now; the controller hears of it next, and forgets what it decided.
@@ -471,6 +445,18 @@ impl Cluster {
             voted_epoch: raft.voted_epoch,
             voted: raft.voted.map(|voted| voted.id),
         }
+    }
+}
+
+const fn raft_context(
+    planted: PlantedSet,
+    now: Now,
+    storage: &mut StorageQueue,
+) -> RaftContext<'_> {
+    RaftContext {
+        now,
+        storage,
+        planted,
     }
 }
 

@@ -2,12 +2,15 @@
 
 use bytes::Bytes;
 
-use super::{Cluster, ClusterEvent, Purpose, decode, encode, quorum_wire};
+use super::{
+    Cluster, ClusterEvent, Purpose, decode, encode, quorum_wire, raft_context,
+    registration::Standing,
+};
 use crate::{
     event::Event,
     ids::{NodeId, Offset},
     peer::{self, CallError},
-    raft::{self, LinkLost, PeerReply, PeerRequest, PeerTicket, RaftContext, RaftEvent},
+    raft::{self, LinkLost, PeerReply, PeerRequest, PeerTicket, RaftEvent},
     storage::StorageQueue,
     time::Now,
 };
@@ -26,11 +29,7 @@ impl Cluster {
         ticket: PeerTicket,
         request: PeerRequest,
     ) {
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.on_peer_request(&mut context, request, ticket);
     }
 
@@ -52,20 +51,18 @@ impl Cluster {
             // Whoever answers what is none is as good as silent.
             quorum_wire::decode(asked, body).map_err(|_| LinkLost)
         });
-        let mut context = RaftContext {
-            now,
-            storage,
-            planted: self.planted,
-        };
+        let mut context = raft_context(self.planted, now, storage);
         self.raft.on_peer_reply(&mut context, from, id, reply);
     }
 
     /// Hands out the next call of the replica here.
     pub(super) fn poll_replica(&mut self) -> Option<ClusterEvent> {
-        let (to, id, request) = self.raft.poll_send()?;
-        let Ok((asked, api, version, body)) = quorum_wire::encode(&request) else {
-            // It cannot be written, so it counts as lost: its time runs out.
-            return Some(ClusterEvent::Quiet);
+        let (to, id, (asked, api, version, body)) = loop {
+            let (to, id, request) = self.raft.poll_send()?;
+            // One that cannot be written counts as lost: its time runs out.
+            if let Ok(written) = quorum_wire::encode(&request) {
+                break (to, id, written);
+            }
         };
         let call = peer::Call {
             api_key: api.key(),
@@ -115,11 +112,7 @@ impl Cluster {
             }
             RaftEvent::SnapshotNeeded { at } => {
                 let records = encode(&self.controller.committed().to_snapshot_records())?;
-                let mut context = RaftContext {
-                    now,
-                    storage,
-                    planted: self.planted,
-                };
+                let mut context = raft_context(self.planted, now, storage);
                 self.raft.write_snapshot(&mut context, at, records);
             }
             RaftEvent::LostLeadership { .. } => self.controller.resign(),
@@ -177,13 +170,13 @@ impl Cluster {
         };
         for standing in registration.see(own) {
             match standing {
-                super::registration::Standing::Registered => {
+                Standing::Registered => {
                     self.events.push_back(ClusterEvent::Registered);
                 }
-                super::registration::Standing::Unfenced => {
+                Standing::Unfenced => {
                     self.events.push_back(ClusterEvent::Unfenced);
                 }
-                super::registration::Standing::Replaced => {
+                Standing::Replaced => {
                     return Err(format!(
                         "another process is registered as broker {} now, or an operator unregistered it: this one must not go on",
                         self.node_id

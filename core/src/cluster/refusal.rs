@@ -8,9 +8,10 @@ use crate::{
         ErrorCode, KafkaString,
         messages::{
             AlterConfigsResourceResponse, AlterPartitionResponseData, BrokerHeartbeatResponseData,
-            BrokerRegistrationResponseData, CreatableTopicResult, CreatePartitionsResponseData,
-            CreatePartitionsTopicResult, CreateTopicsResponseData, DeletableTopicResult,
-            DeleteTopicsRequestData, DeleteTopicsResponseData, ElectLeadersResponseData,
+            BrokerRegistrationResponseData, CreatableTopicResult, CreatePartitionsRequestData,
+            CreatePartitionsResponseData, CreatePartitionsTopicResult, CreateTopicsRequestData,
+            CreateTopicsResponseData, DeletableTopicResult, DeleteTopicsRequestData,
+            DeleteTopicsResponseData, ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
             IncrementalAlterConfigsResponseData, PartitionElectionResult, ReplicaElectionResult,
         },
     },
@@ -23,11 +24,23 @@ const DELETE_BY_ID: i16 = 6;
 pub(super) fn refused(request: &ControllerRequest, error: ErrorCode) -> ControllerReply {
     let error_code = error.code();
     match request {
-        ControllerRequest::CreateTopics(_)
-        | ControllerRequest::DeleteTopics(..)
-        | ControllerRequest::CreatePartitions(_)
-        | ControllerRequest::AlterConfigs(_)
-        | ControllerRequest::ElectLeaders(_) => refused_to_client(request, error_code),
+        ControllerRequest::CreateTopics(request) => creation(request, error_code),
+        ControllerRequest::DeleteTopics(request, version) => {
+            ControllerReply::DeleteTopics(DeleteTopicsResponseData {
+                responses: deletions(request, *version, error_code),
+                ..DeleteTopicsResponseData::default()
+            })
+        }
+        ControllerRequest::CreatePartitions(request) => partitions(request, error_code),
+        ControllerRequest::AlterConfigs(request) => configs(request, error_code),
+        ControllerRequest::ElectLeaders(request) => {
+            let named = request.topic_partitions.iter().flatten();
+            ControllerReply::ElectLeaders(ElectLeadersResponseData {
+                error_code,
+                replica_election_results: named.map(|topic| election(topic, error_code)).collect(),
+                ..ElectLeadersResponseData::default()
+            })
+        }
         ControllerRequest::RegisterBroker(_) => {
             ControllerReply::RegisterBroker(BrokerRegistrationResponseData {
                 error_code,
@@ -59,63 +72,43 @@ pub(super) fn refused(request: &ControllerRequest, error: ErrorCode) -> Controll
     }
 }
 
-/// The same for what clients ask: an error for each thing that they name.
-fn refused_to_client(request: &ControllerRequest, error_code: i16) -> ControllerReply {
-    match request {
-        ControllerRequest::CreateTopics(request) => {
-            let topics = request.topics.iter().map(|topic| CreatableTopicResult {
-                name: topic.name.clone(),
-                error_code,
-                ..CreatableTopicResult::default()
-            });
-            ControllerReply::CreateTopics(CreateTopicsResponseData {
-                topics: topics.collect(),
-                ..CreateTopicsResponseData::default()
-            })
-        }
-        ControllerRequest::DeleteTopics(request, version) => {
-            ControllerReply::DeleteTopics(DeleteTopicsResponseData {
-                responses: deletions(request, *version, error_code),
-                ..DeleteTopicsResponseData::default()
-            })
-        }
-        ControllerRequest::CreatePartitions(request) => {
-            let results = request
-                .topics
-                .iter()
-                .map(|topic| CreatePartitionsTopicResult {
-                    name: topic.name.clone(),
-                    error_code,
-                    ..CreatePartitionsTopicResult::default()
-                });
-            ControllerReply::CreatePartitions(CreatePartitionsResponseData {
-                results: results.collect(),
-                ..CreatePartitionsResponseData::default()
-            })
-        }
-        ControllerRequest::AlterConfigs(request) => {
-            let responses = request.resources.iter();
-            let responses = responses.map(|resource| AlterConfigsResourceResponse {
-                error_code,
-                resource_type: resource.resource_type,
-                resource_name: resource.resource_name.clone(),
-                ..AlterConfigsResourceResponse::default()
-            });
-            ControllerReply::AlterConfigs(IncrementalAlterConfigsResponseData {
-                responses: responses.collect(),
-                ..IncrementalAlterConfigsResponseData::default()
-            })
-        }
-        ControllerRequest::ElectLeaders(request) => {
-            let named = request.topic_partitions.iter().flatten();
-            ControllerReply::ElectLeaders(ElectLeadersResponseData {
-                error_code,
-                replica_election_results: named.map(|topic| election(topic, error_code)).collect(),
-                ..ElectLeadersResponseData::default()
-            })
-        }
-        _ => ControllerReply::NotController,
-    }
+fn creation(request: &CreateTopicsRequestData, error_code: i16) -> ControllerReply {
+    let topics = request.topics.iter().map(|topic| CreatableTopicResult {
+        name: topic.name.clone(),
+        error_code,
+        ..CreatableTopicResult::default()
+    });
+    ControllerReply::CreateTopics(CreateTopicsResponseData {
+        topics: topics.collect(),
+        ..CreateTopicsResponseData::default()
+    })
+}
+
+fn partitions(request: &CreatePartitionsRequestData, error_code: i16) -> ControllerReply {
+    let topics = request.topics.iter();
+    let results = topics.map(|topic| CreatePartitionsTopicResult {
+        name: topic.name.clone(),
+        error_code,
+        ..CreatePartitionsTopicResult::default()
+    });
+    ControllerReply::CreatePartitions(CreatePartitionsResponseData {
+        results: results.collect(),
+        ..CreatePartitionsResponseData::default()
+    })
+}
+
+fn configs(request: &IncrementalAlterConfigsRequestData, error_code: i16) -> ControllerReply {
+    let responses = request.resources.iter();
+    let responses = responses.map(|resource| AlterConfigsResourceResponse {
+        error_code,
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name.clone(),
+        ..AlterConfigsResourceResponse::default()
+    });
+    ControllerReply::AlterConfigs(IncrementalAlterConfigsResponseData {
+        responses: responses.collect(),
+        ..IncrementalAlterConfigsResponseData::default()
+    })
 }
 
 fn deletions(
@@ -193,9 +186,9 @@ pub(super) fn is_of_no_controller(reply: &ControllerReply) -> bool {
 mod tests {
     use super::*;
     use crate::protocol::messages::{
-        AlterConfigsResource, BrokerHeartbeatRequestData, BrokerRegistrationRequestData,
-        CreatableTopic, CreatePartitionsRequestData, CreatePartitionsTopic,
-        CreateTopicsRequestData, DeleteTopicState, ElectLeadersRequestData,
+        AlterConfigsResource, AlterPartitionRequestData, BrokerHeartbeatRequestData,
+        BrokerRegistrationRequestData, CreatableTopic, CreatePartitionsRequestData,
+        CreatePartitionsTopic, CreateTopicsRequestData, DeleteTopicState, ElectLeadersRequestData,
         IncrementalAlterConfigsRequestData,
     };
 
@@ -238,6 +231,7 @@ mod tests {
             ControllerRequest::RegisterBroker(BrokerRegistrationRequestData::default()),
             ControllerRequest::BrokerHeartbeat(BrokerHeartbeatRequestData::default()),
             ControllerRequest::ElectLeaders(ElectLeadersRequestData::default()),
+            ControllerRequest::AlterPartition(AlterPartitionRequestData::default(), 3),
         ]
     }
 

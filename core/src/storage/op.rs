@@ -93,6 +93,26 @@ pub enum FileOp {
     },
 }
 
+impl FileOp {
+    /// Returns the one file whose content an operation reads or changes; a sync has many, and a folder's operation none.
+    #[must_use]
+    pub const fn file(&self) -> Option<FileId> {
+        match self {
+            Self::Open { file, .. }
+            | Self::Write { file, .. }
+            | Self::Read { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Close { file } => Some(*file),
+            Self::List { .. }
+            | Self::CreateDir { .. }
+            | Self::Sync { .. }
+            | Self::Rename { .. }
+            | Self::Remove { .. }
+            | Self::RemoveDir { .. } => None,
+        }
+    }
+}
+
 /// A file to sync, and the generation for which the caller counts the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTarget {

@@ -198,7 +198,7 @@ impl Device {
                     .magnitude(1_000..=self.latency.sync.1.max(2_000)),
             );
         }
-        if let Some(file) = lane_of(&op) {
+        if let Some(file) = op.file() {
             let lane = self.lanes.entry(file).or_default();
             effect = effect.max(lane.effect);
             // Completions of one file come in order, also of operations that end at the same instant.
@@ -274,7 +274,7 @@ impl Device {
             if flight.result.is_some() {
                 continue;
             }
-            let lane = lane_of(&flight.op);
+            let lane = flight.op.file();
             let blocked = lane.is_some_and(|file| stopped.contains(&file));
             if !blocked && self.stream.one_in(2) {
                 self.take_effect(now, &mut flight);
@@ -427,7 +427,7 @@ impl Device {
             self.tally.full += 1;
         }
         flight.effect = Some(self.disk.step());
-        flight.inode = lane_of(&flight.op).and_then(|file| self.disk.inode_of(file));
+        flight.inode = flight.op.file().and_then(|file| self.disk.inode_of(file));
         flight.result = Some(result);
     }
 
@@ -516,23 +516,6 @@ impl Device {
             }
             DiskFault::Stall { .. } => Ok(OpResult::Done),
         }
-    }
-}
-
-/// The file on which an operation keeps its place; a sync keeps none, writes go on beside it.
-const fn lane_of(op: &FileOp) -> Option<FileId> {
-    match op {
-        FileOp::Open { file, .. }
-        | FileOp::Write { file, .. }
-        | FileOp::Read { file, .. }
-        | FileOp::Truncate { file, .. }
-        | FileOp::Close { file } => Some(*file),
-        FileOp::List { .. }
-        | FileOp::CreateDir { .. }
-        | FileOp::Sync { .. }
-        | FileOp::Rename { .. }
-        | FileOp::Remove { .. }
-        | FileOp::RemoveDir { .. } => None,
     }
 }
 

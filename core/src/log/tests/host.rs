@@ -14,8 +14,8 @@ use crate::{
     },
     planted::PlantedSet,
     storage::{
-        Completion, FaultKind, FileId, FileOp, FilePath, LogDirId, Owner, Part, StorageFault,
-        StorageOp, StorageQueue,
+        Completion, FaultKind, FileOp, FilePath, LogDirId, Owner, Part, StorageFault, StorageOp,
+        StorageQueue,
     },
     time::{Instant, Now, Timestamp},
 };
@@ -195,11 +195,11 @@ impl Host {
         };
         let choices: Vec<usize> = (0..self.waiting.len())
             .filter(|at| {
-                let file = file_of(&self.waiting[*at].1.op);
+                let file = self.waiting[*at].1.op.file();
                 file.is_none()
                     || self.waiting[..*at]
                         .iter()
-                        .all(|(_, older)| file_of(&older.op) != file)
+                        .all(|(_, older)| older.op.file() != file)
             })
             .collect();
         let max = u64::try_from(choices.len()).unwrap();
@@ -337,21 +337,5 @@ impl Host {
 
     pub(super) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         self.disk.files(&dir())
-    }
-}
-
-fn file_of(op: &FileOp) -> Option<FileId> {
-    match op {
-        FileOp::Open { file, .. }
-        | FileOp::Write { file, .. }
-        | FileOp::Read { file, .. }
-        | FileOp::Truncate { file, .. }
-        | FileOp::Close { file } => Some(*file),
-        FileOp::List { .. }
-        | FileOp::CreateDir { .. }
-        | FileOp::Sync { .. }
-        | FileOp::Rename { .. }
-        | FileOp::Remove { .. }
-        | FileOp::RemoveDir { .. } => None,
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         PartitionAltered, PartitionDuty, Partitions, ReplicationConfig, SlotId, TopicIdPartition,
         TopicSettings,
     },
-    storage::{Completion, FileId, FileOp, FilePath, LogDirId, Owner, StorageOp, StorageQueue},
+    storage::{Completion, FileOp, FilePath, LogDirId, Owner, StorageOp, StorageQueue},
     time::{Instant, Now, Timestamp},
 };
 
@@ -536,14 +536,14 @@ impl Broker {
     /// Performs one operation of the disk: any whose file has no older one waiting.
     pub(super) fn storage_step(&mut self, ms: u64, disk: &mut Disk, choice: u64) {
         let older = |at: usize| {
-            let file = file_of(&self.waiting[at].1.op);
+            let file = self.waiting[at].1.op.file();
             let closes = matches!(self.waiting[at].1.op, FileOp::Close { .. });
             let is_older = |op: &FileOp| match op {
                 // A driver keeps what it is about to sync.
                 FileOp::Sync { files, .. } => {
                     closes && files.iter().any(|target| Some(target.file) == file)
                 }
-                op => file_of(op) == file,
+                op => op.file() == file,
             };
             file.is_some() && self.waiting[..at].iter().any(|(_, op)| is_older(&op.op))
         };
@@ -594,20 +594,4 @@ fn batch(value: u64) -> Batch {
             .unwrap();
     }
     Batch::split(&builder.build().unwrap()).unwrap()
-}
-
-fn file_of(op: &FileOp) -> Option<FileId> {
-    match op {
-        FileOp::Open { file, .. }
-        | FileOp::Write { file, .. }
-        | FileOp::Read { file, .. }
-        | FileOp::Truncate { file, .. }
-        | FileOp::Close { file } => Some(*file),
-        FileOp::List { .. }
-        | FileOp::CreateDir { .. }
-        | FileOp::Sync { .. }
-        | FileOp::Rename { .. }
-        | FileOp::Remove { .. }
-        | FileOp::RemoveDir { .. } => None,
-    }
 }
