@@ -29,6 +29,8 @@ struct Node {
 #[derive(Debug)]
 pub(crate) struct Trio {
     nodes: Vec<Node>,
+    /// The topics that were made, with their numbers of partitions.
+    topics: Vec<(String, i32)>,
 }
 
 /// Where clients find the nodes, by id from 1 on.
@@ -67,6 +69,7 @@ impl Trio {
         };
         Self {
             nodes: (1..=3).map(node).collect(),
+            topics: Vec::new(),
         }
     }
 
@@ -74,12 +77,17 @@ impl Trio {
     pub(crate) fn begin(&mut self) {
         self.start(&[1, 2, 3]);
         // Small segments, so that failures also meet rolls.
-        let configs = [("segment.bytes", "1048576")];
+        self.create(TOPIC, PARTITIONS, &[("segment.bytes", "1048576")]);
+    }
+
+    /// Makes a topic of three replicas, and waits until all are in sync.
+    pub(crate) fn create(&mut self, topic: &str, partitions: i32, configs: &[(&str, &str)]) {
         let mut connection = Connection::open(self.addresses()[0]).expect("a ready broker accepts");
         let error = connection
-            .create_replicated(TOPIC, (PARTITIONS, 3), &configs)
+            .create_replicated(topic, (partitions, 3), configs)
             .expect("an answer");
-        assert_eq!(error, 0, "creating the topic");
+        assert_eq!(error, 0, "creating {topic}");
+        self.topics.push((topic.to_owned(), partitions));
         self.await_in_sync();
     }
 
@@ -153,10 +161,12 @@ impl Trio {
         self.wait_for("all replicas to be in sync", || {
             let running = self.nodes.iter().filter(|node| node.process.is_some());
             for node in running {
-                let places = places_at(node.site.address()).ok()?;
-                let all = usize::try_from(PARTITIONS).ok()? == places.partitions.len();
-                if !(all && places.partitions.values().all(whole)) {
-                    return None;
+                for (topic, partitions) in &self.topics {
+                    let places = places_of(topic, node.site.address()).ok()?;
+                    let all = usize::try_from(*partitions).ok()? == places.partitions.len();
+                    if !(all && places.partitions.values().all(whole)) {
+                        return None;
+                    }
                 }
             }
             Some(())
@@ -193,8 +203,13 @@ impl Trio {
     }
 }
 
-/// Asks one node where the partitions are.
+/// Asks one node where the partitions of the load are.
 pub(crate) fn places_at(address: SocketAddr) -> std::io::Result<Places> {
+    places_of(TOPIC, address)
+}
+
+/// Asks one node where the partitions of a topic are.
+pub(crate) fn places_of(topic: &str, address: SocketAddr) -> std::io::Result<Places> {
     debug_assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
-    Connection::open(address)?.places(TOPIC, Duration::from_millis(500))
+    Connection::open(address)?.places(topic, Duration::from_millis(500))
 }

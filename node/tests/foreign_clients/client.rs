@@ -1,6 +1,6 @@
 //! What the suite asks of a client, whichever it is.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ impl fmt::Display for Failure {
 }
 
 /// A client library or tool.
-pub(crate) trait Client {
+pub(crate) trait Client: Send {
     /// What reports and topics call it.
     fn name(&self) -> &'static str;
     /// Whether an application can choose timestamps, and tell empty from null.
@@ -128,6 +128,8 @@ pub(crate) trait Client {
     }
     /// Produces records and hands back their offsets.
     fn produce(&mut self, job: Produce<'_>) -> Result<Vec<i64>, Failure>;
+    /// Produces records with a pause after each, and sends again what fails.
+    fn keep_producing(&mut self, job: Produce<'_>, pace: Duration) -> Result<Vec<i64>, Failure>;
     /// Consumes records; fewer than wanted when patience ends.
     fn consume(&mut self, job: &Consume<'_>) -> Result<Vec<Record>, Failure>;
     /// Looks an offset up by time.

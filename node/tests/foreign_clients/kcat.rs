@@ -1,10 +1,10 @@
 //! kcat, the command-line tool, run once for each job.
 
 use std::{
-    io::Write as _,
-    net::SocketAddr,
-    process::{Command, Output, Stdio},
+    io::{self, Write as _},
+    process::{ChildStdin, Command, Output, Stdio},
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -18,14 +18,14 @@ pub(crate) struct Kcat {
 }
 
 impl Kcat {
-    pub(crate) fn new(bootstrap: SocketAddr) -> Self {
+    pub(crate) fn new(bootstrap: &str) -> Self {
         Self {
-            bootstrap: bootstrap.to_string(),
+            bootstrap: bootstrap.to_owned(),
         }
     }
 
-    /// Runs kcat for at most `seconds`.
-    fn run(&self, seconds: u64, arguments: &[&str], input: String) -> Result<Output, String> {
+    /// Runs kcat for at most `seconds`, with lines for its input.
+    fn run(&self, seconds: u64, arguments: &[&str], input: Lines) -> Result<Output, String> {
         let mut command = Command::new("timeout");
         command
             .args([&seconds.to_string(), "kcat", "-b", &self.bootstrap])
@@ -37,25 +37,15 @@ impl Kcat {
         let mut child = command
             .spawn()
             .map_err(|e| format!("kcat does not start: {e}"))?;
-        let mut stdin = child.stdin.take().expect("standard input is a pipe");
-        let writer = thread::spawn(move || _ = stdin.write_all(input.as_bytes()));
+        let stdin = child.stdin.take().expect("standard input is a pipe");
+        let writer = thread::spawn(move || _ = input.write(stdin));
         let output = child.wait_with_output().map_err(|e| e.to_string())?;
         writer.join().expect("writing does not panic");
         Ok(output)
     }
-}
-
-impl Client for Kcat {
-    fn name(&self) -> &'static str {
-        "kcat"
-    }
-
-    fn is_library(&self) -> bool {
-        false
-    }
 
     /// kcat writes to one partition a run, so offsets come back by partition; and headers are those of its command line.
-    fn produce(&mut self, job: Produce<'_>) -> Result<Vec<i64>, Failure> {
+    fn send(&self, job: &Produce<'_>, pace: Option<Duration>) -> Result<Vec<i64>, Failure> {
         let mut offsets = vec![-1; job.records.len()];
         let mut partitions: Vec<i32> = job.records.iter().map(|record| record.partition).collect();
         partitions.sort_unstable();
@@ -67,7 +57,7 @@ impl Client for Kcat {
                     .enumerate()
                     .filter(|(_, record)| record.partition == partition)
             };
-            let lines = chosen().map(|(_, record)| line(record)).collect();
+            let lines: Vec<String> = chosen().map(|(_, record)| line(record)).collect();
             let headers = chosen()
                 .next()
                 .into_iter()
@@ -85,16 +75,25 @@ impl Client for Kcat {
                 "-X",
                 "enable.idempotence=false",
                 "-X",
-                "retries=0",
+                // One request at a time keeps the order of reports where something is sent again.
+                pace.map_or("retries=0", |_| "max.in.flight.requests.per.connection=1"),
                 "-X",
                 "linger.ms=100",
             ]);
             headers
                 .iter()
                 .for_each(|header| arguments.extend(["-H", header]));
-            let output = self.run(60, &arguments, lines)?;
+            if pace.is_some() {
+                // Outlasts that no broker answers for a while.
+                arguments.push("-E");
+            }
+            let pace = pace.unwrap_or_default();
+            let lines_max = u32::try_from(lines.len()).unwrap_or(u32::MAX);
+            let seconds = 60 + pace.saturating_mul(lines_max).as_secs();
+            let output = self.run(seconds, &arguments, Lines { lines, pace })?;
             let said = String::from_utf8_lossy(&output.stderr);
-            if !output.status.success() || said.contains("ERROR") {
+            // What was delivered in spite of errors is delivered.
+            if !output.status.success() || pace.is_zero() && said.contains("ERROR") {
                 return Err(format!("{}: {said}", output.status).into());
             }
             let delivered = said.lines().filter_map(|line| {
@@ -111,6 +110,24 @@ impl Client for Kcat {
             }
         }
         Ok(offsets)
+    }
+}
+
+impl Client for Kcat {
+    fn name(&self) -> &'static str {
+        "kcat"
+    }
+
+    fn is_library(&self) -> bool {
+        false
+    }
+
+    fn produce(&mut self, job: Produce<'_>) -> Result<Vec<i64>, Failure> {
+        self.send(&job, None)
+    }
+
+    fn keep_producing(&mut self, job: Produce<'_>, pace: Duration) -> Result<Vec<i64>, Failure> {
+        self.send(&job, Some(pace))
     }
 
     fn consume(&mut self, job: &Consume<'_>) -> Result<Vec<Record>, Failure> {
@@ -135,7 +152,7 @@ impl Client for Kcat {
             .iter()
             .flatten()
             .for_each(|limit| arguments.extend(["-X", limit]));
-        let output = self.run(job.patience_ms.div_ceil(1000), &arguments, String::new())?;
+        let output = self.run(job.patience_ms.div_ceil(1000), &arguments, Lines::default())?;
         let said = String::from_utf8_lossy(&output.stderr);
         // `timeout` ends with 124: patience ended, which is no failure of kcat.
         if !output.status.success() && output.status.code() != Some(124) {
@@ -160,7 +177,7 @@ impl Client for Kcat {
         let output = self.run(
             30,
             &["-Q", "-t", &format!("{topic}:{partition}:{time}")],
-            String::new(),
+            Lines::default(),
         )?;
         let said = String::from_utf8_lossy(&output.stdout);
         let offset: Option<i64> = said
@@ -179,6 +196,26 @@ impl Client for Kcat {
 
     fn create_topic(&mut self, _topic: &str) -> Result<(), Failure> {
         Err("kcat creates topics only by using them".to_owned().into())
+    }
+}
+
+/// What kcat reads, and how long it waits for each next line.
+#[derive(Debug, Default)]
+struct Lines {
+    lines: Vec<String>,
+    pace: Duration,
+}
+
+impl Lines {
+    fn write(self, mut stdin: ChildStdin) -> io::Result<()> {
+        if self.pace.is_zero() {
+            return stdin.write_all(self.lines.concat().as_bytes());
+        }
+        for line in self.lines {
+            stdin.write_all(line.as_bytes())?;
+            thread::sleep(self.pace);
+        }
+        Ok(())
     }
 }
 

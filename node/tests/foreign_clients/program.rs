@@ -3,9 +3,9 @@
 use std::{
     fs::File,
     io::{BufRead as _, BufReader, Write as _},
-    net::SocketAddr,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts all programs; what they print for people goes to files in `logs`.
-    pub(crate) fn all(tools: &Path, bootstrap: SocketAddr, logs: &Path) -> Vec<Self> {
+    pub(crate) fn all(tools: &Path, bootstrap: &str, logs: &Path) -> Vec<Self> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
         let python = |program: &str| {
             let mut command = Command::new(tools.join("python/bin/python"));
@@ -58,7 +58,7 @@ impl Program {
             .collect()
     }
 
-    fn start(name: &'static str, mut command: Command, bootstrap: SocketAddr, logs: &Path) -> Self {
+    fn start(name: &'static str, mut command: Command, bootstrap: &str, logs: &Path) -> Self {
         let log = File::create(logs.join(format!("{name}.log")))
             .expect("a file below target/ can be made");
         command
@@ -72,11 +72,30 @@ impl Program {
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         Self {
             name,
-            bootstrap: bootstrap.to_string(),
+            bootstrap: bootstrap.to_owned(),
             child,
             input,
             output,
         }
+    }
+
+    fn send(&mut self, job: &Produce<'_>, pace: Option<Duration>) -> Result<Vec<i64>, Failure> {
+        let records: Vec<Value> = job.records.iter().map(Record::to_json).collect();
+        let mut line = json!({
+            "do": "produce", "topic": job.topic, "codec": job.codec, "acks": job.acks, "records": records,
+        });
+        if let Some(pace) = pace {
+            line["pace_ms"] = json!(u64::try_from(pace.as_millis()).unwrap_or(u64::MAX));
+        }
+        let answer = self.ask(line)?;
+        let offsets = answer["offsets"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(Value::as_i64);
+        offsets
+            .collect::<Option<_>>()
+            .ok_or_else(|| format!("no offsets: {answer}").into())
     }
 
     fn ask(&mut self, mut job: Value) -> Result<Value, Failure> {
@@ -104,18 +123,11 @@ impl Client for Program {
     }
 
     fn produce(&mut self, job: Produce<'_>) -> Result<Vec<i64>, Failure> {
-        let records: Vec<Value> = job.records.iter().map(Record::to_json).collect();
-        let answer = self.ask(json!({
-            "do": "produce", "topic": job.topic, "codec": job.codec, "acks": job.acks, "records": records,
-        }))?;
-        let offsets = answer["offsets"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(Value::as_i64);
-        offsets
-            .collect::<Option<_>>()
-            .ok_or_else(|| format!("no offsets: {answer}").into())
+        self.send(&job, None)
+    }
+
+    fn keep_producing(&mut self, job: Produce<'_>, pace: Duration) -> Result<Vec<i64>, Failure> {
+        self.send(&job, Some(pace))
     }
 
     fn consume(&mut self, job: &Consume<'_>) -> Result<Vec<Record>, Failure> {

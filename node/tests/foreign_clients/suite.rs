@@ -33,8 +33,9 @@ impl Suite {
         let proxy = Proxy::listen().expect("a free port");
         let site = Site::new(&work.join("broker"), Some(proxy.address()), OFTEN);
         proxy.lead_to(site.address());
-        let mut clients: Vec<Box<dyn Client>> = vec![Box::new(Kcat::new(proxy.address()))];
-        for program in Program::all(tools, proxy.address(), work) {
+        let bootstrap = proxy.address().to_string();
+        let mut clients: Vec<Box<dyn Client>> = vec![Box::new(Kcat::new(&bootstrap))];
+        for program in Program::all(tools, &bootstrap, work) {
             clients.push(Box::new(program));
         }
         let mut suite = Self {

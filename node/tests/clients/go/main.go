@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,6 +24,7 @@ type job struct {
 	Configs                               map[string]string
 	FetchBytes                            int32 `json:"fetch_bytes"`
 	PatienceMs                            int64 `json:"patience_ms"`
+	PaceMs                                int64 `json:"pace_ms"`
 }
 
 type record struct {
@@ -94,17 +96,21 @@ var codecs = map[string]kgo.CompressionCodec{
 var acks = map[string]kgo.Acks{"0": kgo.NoAck(), "1": kgo.LeaderAck(), "all": kgo.AllISRAcks()}
 
 func produce(j job) (answer, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(j.Bootstrap),
+	options := []kgo.Opt{
+		seeds(j),
 		kgo.AllowAutoTopicCreation(),
 		kgo.DisableIdempotentWrite(),
 		kgo.RequiredAcks(acks[j.Acks]),
 		kgo.ProducerBatchCompression(codecs[j.Codec]),
 		kgo.ProducerBatchMaxBytes(8<<20),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(100*time.Millisecond),
-		kgo.RecordRetries(1),
-	)
+		kgo.ProducerLinger(100 * time.Millisecond),
+	}
+	if j.PaceMs == 0 {
+		// A slow job is to outlast failures, any other is not to hide them.
+		options = append(options, kgo.RecordRetries(1))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +128,7 @@ func produce(j job) (answer, error) {
 		client.Produce(context.Background(), out, func(done *kgo.Record, err error) {
 			offsets[i], errs[i] = done.Offset, err
 		})
+		time.Sleep(time.Duration(j.PaceMs) * time.Millisecond)
 	}
 	wait, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -136,6 +143,10 @@ func produce(j job) (answer, error) {
 	return answer{"offsets": offsets}, nil
 }
 
+func seeds(j job) kgo.Opt {
+	return kgo.SeedBrokers(strings.Split(j.Bootstrap, ",")...)
+}
+
 func consume(j job) (answer, error) {
 	from := kgo.NewOffset().AtStart()
 	switch {
@@ -147,7 +158,7 @@ func consume(j job) (answer, error) {
 		from = kgo.NewOffset().AtEnd()
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(j.Bootstrap),
+		seeds(j),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{j.Topic: {j.Partition: from}}),
 		kgo.FetchMaxWait(500 * time.Millisecond),
@@ -192,7 +203,7 @@ func seen(r *kgo.Record) record {
 
 // listed asks the partition's leader for the offset at a time; -1 and -2 are the end and the beginning.
 func listed(j job, moment int64) (int64, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.Bootstrap))
+	client, err := kgo.NewClient(seeds(j))
 	if err != nil {
 		return 0, err
 	}
@@ -215,7 +226,7 @@ func listed(j job, moment int64) (int64, error) {
 }
 
 func createTopic(j job) (answer, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.Bootstrap))
+	client, err := kgo.NewClient(seeds(j))
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,9 @@ public final class Client {
         settings.put("compression.type", job.get("codec").asText());
         settings.put("acks", job.get("acks").asText());
         settings.put("enable.idempotence", false);
-        settings.put("retries", 0);
+        if (!job.has("pace_ms")) {
+            settings.put("retries", 0);
+        }
         settings.put("linger.ms", 100);
         settings.put("max.request.size", 8 << 20);
         List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -85,6 +87,9 @@ public final class Client {
                     out.headers().add(header.get(0).asText(), bytes(header.get(1)));
                 }
                 sent.add(producer.send(out));
+                if (job.has("pace_ms")) {
+                    Thread.sleep(job.get("pace_ms").asLong());
+                }
             }
             producer.flush();
         }

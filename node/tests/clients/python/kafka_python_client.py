@@ -10,28 +10,34 @@ import jobs
 from jobs import decoded, encoded
 
 
+def sent(producer, job):
+    """Hands records to the producer, slowly if the job wants that."""
+    for record in job["records"]:
+        yield producer.send(
+            job["topic"],
+            partition=record["partition"],
+            timestamp_ms=record["timestamp"],
+            key=encoded(record["key"]),
+            value=encoded(record["value"]),
+            headers=[(name, encoded(value)) for name, value in record["headers"]],
+        )
+        time.sleep(job.get("pace_ms", 0) / 1000)
+
+
 def produce(job):
+    # A slow job is to outlast failures, any other is not to hide them.
+    retries = {} if "pace_ms" in job else {"retries": 0}
     producer = KafkaProducer(
         bootstrap_servers=job["bootstrap"],
         compression_type=None if job["codec"] == "none" else job["codec"],
         acks="all" if job["acks"] == "all" else int(job["acks"]),
         enable_idempotence=False,
-        retries=0,
         linger_ms=100,
         max_request_size=8 << 20,
+        **retries,
     )
     try:
-        futures = [
-            producer.send(
-                job["topic"],
-                partition=record["partition"],
-                timestamp_ms=record["timestamp"],
-                key=encoded(record["key"]),
-                value=encoded(record["value"]),
-                headers=[(name, encoded(value)) for name, value in record["headers"]],
-            )
-            for record in job["records"]
-        ]
+        futures = list(sent(producer, job))
         producer.flush(timeout=60)
         return {"offsets": [future.get(timeout=60).offset for future in futures]}
     finally:
