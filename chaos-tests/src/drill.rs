@@ -1,6 +1,9 @@
 //! The drill: bugs that real logs had are planted one at a time, and the swarm, not told which, must find each.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use seedlog_core::planted::{Planted, PlantedSet};
 use seedlog_sim::{broker::today, report::Report};
@@ -20,51 +23,166 @@ pub struct Drill {
     pub seeds: &'static [u64],
 }
 
-/// All drills.
+/// All drills. A bug that one broker alone can show is looked for there; the others need several.
 pub const DRILLS: &[Drill] = &[
-    Drill {
-        bug: Planted::B33,
-        family: Family::Single,
-        checkers: &["CommitDurable", "lost-write"],
-        seeds: &[0, 1],
-    },
-    Drill {
-        bug: Planted::B34,
-        family: Family::Single,
-        checkers: &["RecoveryOracle", "Rejoin"],
-        seeds: &[0, 2],
-    },
-    Drill {
-        bug: Planted::B43,
-        family: Family::Single,
-        checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
-        seeds: &[1, 2],
-    },
-    Drill {
-        bug: Planted::B44,
-        family: Family::Single,
-        checkers: &["CommitDurable", "RecoveryOracle", "lost-write"],
-        seeds: &[1, 2],
-    },
-    Drill {
-        bug: Planted::B45,
-        family: Family::Single,
-        checkers: &["RecoveryOracle", "Rejoin"],
-        seeds: &[0, 1],
-    },
-    Drill {
-        bug: Planted::B46,
-        family: Family::Single,
-        checkers: &["RecoveryOracle", "CommitDurable"],
-        seeds: &[0, 2],
-    },
-    Drill {
-        bug: Planted::B47,
-        family: Family::Single,
-        checkers: &["RecoveryOracle", "lost-write"],
-        seeds: &[30],
-    },
+    single(Planted::B33, &["CommitDurable", "lost-write"], &[0, 1]),
+    single(Planted::B34, &["RecoveryOracle", "Rejoin"], &[0, 2]),
+    single(
+        Planted::B43,
+        &["CommitDurable", "RecoveryOracle", "lost-write"],
+        &[1, 2],
+    ),
+    single(
+        Planted::B44,
+        &["CommitDurable", "RecoveryOracle", "lost-write"],
+        &[1, 2],
+    ),
+    single(Planted::B45, &["RecoveryOracle", "Rejoin"], &[0, 1]),
+    single(Planted::B46, &["RecoveryOracle", "CommitDurable"], &[0, 2]),
+    single(Planted::B47, &["RecoveryOracle", "lost-write"], &[30]),
+    single(
+        Planted::B76,
+        &["IdentityRule", "RecoveryOracle", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B01,
+        &["StrongIsr", "LeaderCompleteness", "lost-write"],
+        &[],
+    ),
+    cluster(Planted::B03, &["HWSound", "NoPanic", "HWProgress"], &[]),
+    cluster(
+        Planted::B04,
+        &[
+            "QuorumSuperset",
+            "StrongIsr",
+            "lost-write",
+            "LeaderCompleteness",
+        ],
+        &[],
+    ),
+    cluster(
+        Planted::B05,
+        &["MinIsrCommit", "StrongIsr", "AckHonest", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B06,
+        &["UncleanExclusion", "StrongIsr", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B09,
+        &["inconsistent-offsets", "HWSound", "ReadRepeat"],
+        &[],
+    ),
+    cluster(
+        Planted::B10,
+        &["HWMonotonicView", "nonmonotonic-poll", "poll-skip"],
+        &[],
+    ),
+    cluster(
+        Planted::B11,
+        &["HWProgress", "IsrRegrow", "CommitReachesEnd"],
+        &[],
+    ),
+    cluster(
+        Planted::B13,
+        &[
+            "LeaderCompleteness",
+            "StrongIsr",
+            "TruncBelowHW",
+            "lost-write",
+        ],
+        &[],
+    ),
+    cluster(
+        Planted::B14,
+        &["CommittedAgreement", "LogMatching", "inconsistent-offsets"],
+        &[],
+    ),
+    cluster(
+        Planted::B15,
+        &["LogMatching", "CommittedAgreement", "inconsistent-offsets"],
+        &[],
+    ),
+    cluster(Planted::B17, &["StrongIsr", "LogMatching"], &[]),
+    cluster(
+        Planted::B18,
+        &[
+            "EpochCache",
+            "LogMatching",
+            "TruncConverges",
+            "RecoveryOracle",
+            "LeaderCompleteness",
+            "IsrRegrow",
+        ],
+        &[],
+    ),
+    cluster(Planted::B19, &["UncleanExclusion", "LeaderElected"], &[]),
+    cluster(
+        Planted::B20,
+        &["UncleanExclusion", "LeaderCompleteness", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B21,
+        &["UncleanExclusion", "StrongIsr", "lost-write"],
+        &[],
+    ),
+    cluster(Planted::B23, &["ElectionSafety", "VoteOnce"], &[]),
+    cluster(Planted::B24, &["VoteOnce", "ElectionSafety"], &[]),
+    cluster(Planted::B26, &["LeaderCompleteness", "lost-write"], &[]),
+    cluster(
+        Planted::B27,
+        &["LeaderCompleteness", "CommitRule", "lost-write"],
+        &[],
+    ),
+    cluster(Planted::B29, &["CommittedAgreement", "ReplayEqual"], &[]),
+    cluster(
+        Planted::B30,
+        &["MatchSound", "CommitRule", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B33,
+        &["AckHonest", "CommitDurable", "lost-write"],
+        &[],
+    ),
+    cluster(
+        Planted::B36,
+        &["SnapshotLog", "RecoveryOracle", "NoLivelock"],
+        &[],
+    ),
+    cluster(
+        Planted::B74,
+        &["ZombieController", "AlterPartitionClears"],
+        &[],
+    ),
+    cluster(
+        Planted::B80,
+        &["poll-skip", "nonmonotonic-poll", "consume-skip"],
+        &[],
+    ),
 ];
+
+const fn single(bug: Planted, checkers: &'static [&'static str], seeds: &'static [u64]) -> Drill {
+    Drill {
+        bug,
+        family: Family::Single,
+        checkers,
+        seeds,
+    }
+}
+
+const fn cluster(bug: Planted, checkers: &'static [&'static str], seeds: &'static [u64]) -> Drill {
+    Drill {
+        bug,
+        family: Family::Cluster,
+        checkers,
+        seeds,
+    }
+}
 
 /// Runs a seed of a swarm with a bug planted, or with none.
 #[must_use]
@@ -83,24 +201,47 @@ pub struct Survey {
     pub seeds: u64,
     /// The seeds that find the bug, and the checker that found it first in each.
     pub found: BTreeMap<u64, &'static str>,
+    /// The seeds that fail with the bug and without it, and so say nothing of it.
+    pub mute: BTreeSet<u64>,
 }
 
-/// Lets the swarm look for a bug with the first seeds.
+/// How long the swarm looks for a bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// How many seeds it may run, the first ones.
+    pub seeds: u64,
+    /// After how many seeds that find it it stops.
+    pub enough: usize,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// Lets the swarm look for a bug. `fails_anyway` says of a seed whether it fails without the bug too.
 #[must_use]
-pub fn survey(drill: &'static Drill, seeds: u64, jobs: usize) -> Survey {
-    let mut found = BTreeMap::new();
-    let make = |seed| run(drill.family, seed, Some(drill.bug));
-    sweep::run(0..seeds, jobs, make, |report, _| {
-        if let Some(checker) = report.failed_checker() {
-            found.insert(report.seed, checker);
-        }
-        true
-    });
-    Survey {
+pub fn survey(
+    drill: &'static Drill,
+    search: &Search,
+    mut fails_anyway: impl FnMut(u64) -> bool,
+) -> Survey {
+    let mut survey = Survey {
         drill,
-        seeds,
-        found,
-    }
+        seeds: 0,
+        found: BTreeMap::new(),
+        mute: BTreeSet::new(),
+    };
+    let make = |seed| run(drill.family, seed, Some(drill.bug));
+    sweep::run(0..search.seeds, search.jobs, make, |report, _| {
+        survey.seeds += 1;
+        if let Some(checker) = report.failed_checker() {
+            if fails_anyway(report.seed) {
+                survey.mute.insert(report.seed);
+            } else {
+                survey.found.insert(report.seed, checker);
+            }
+        }
+        survey.found.len() < search.enough
+    });
+    survey
 }
 
 impl Survey {
@@ -127,15 +268,21 @@ impl Survey {
 
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.drill.bug.id();
-        let Some((first, _)) = self.found.first_key_value() else {
-            return write!(f, "{id} | not found | 0 |");
-        };
-        write!(f, "{id} | {first} | {} |", self.found.len())?;
-        for (checker, count) in self.by_checker() {
+        let (id, seeds) = (self.drill.bug.id(), self.seeds);
+        match self.found.first_key_value() {
+            Some((first, _)) => write!(f, "{id} | {first} | {} of {seeds} |", self.found.len())?,
+            None => write!(f, "{id} | not found | 0 of {seeds} |")?,
+        }
+        for (at, (checker, count)) in self.by_checker().into_iter().enumerate() {
             let named = self.drill.checkers.contains(&checker);
-            let note = if named { "" } else { " (not named)" };
-            write!(f, " {checker} {count}{note}")?;
+            let (comma, note) = (
+                if at == 0 { "" } else { "," },
+                if named { "" } else { " (not named)" },
+            );
+            write!(f, "{comma} {checker} {count}{note}")?;
+        }
+        if !self.mute.is_empty() {
+            write!(f, " ({} fail without it too)", self.mute.len())?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    collections::BTreeMap,
     error::Error,
     fs,
     ops::Range,
@@ -13,7 +14,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use seedlog_chaos_tests::{
     capsule::{Capsule, fingerprint},
-    drill::{self, DRILLS},
+    drill::{self, DRILLS, Search},
     seeds,
     shrink::shrink,
     swarm::Family,
@@ -64,14 +65,7 @@ enum Command {
         cluster: bool,
     },
     /// Plant each bug in turn and let the swarm, not told which, look for it.
-    Drill {
-        /// How many seeds.
-        #[arg(long, default_value_t = 100)]
-        seeds: u64,
-        /// Threads.
-        #[arg(long)]
-        jobs: Option<usize>,
-    },
+    Drill(DrillArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -121,6 +115,25 @@ struct SweepArguments {
     out: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct DrillArguments {
+    /// The bugs that need the swarm of three or five brokers.
+    #[arg(long)]
+    cluster: bool,
+    /// Only this bug of the catalogue (B33…); may be given several times.
+    #[arg(long)]
+    bug: Vec<String>,
+    /// How many seeds.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// Stop after so many seeds that find the bug.
+    #[arg(long, default_value_t = usize::MAX)]
+    enough: usize,
+    /// Threads.
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
 type Outcome = Result<bool, Box<dyn Error>>;
 
 fn main() -> ExitCode {
@@ -138,7 +151,7 @@ fn main() -> ExitCode {
             lines,
             cluster,
         } => explain(family(cluster), &what, lines),
-        Command::Drill { seeds, jobs } => run_drill(seeds, jobs),
+        Command::Drill(arguments) => run_drill(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -328,26 +341,38 @@ fn explain(family: Family, what: &str, lines: usize) -> Outcome {
     Ok(true)
 }
 
-fn run_drill(seeds: u64, jobs: Option<usize>) -> Outcome {
-    let jobs = cores(jobs);
-    let mut sound = Sweep::default();
-    let make = |seed| drill::run(Family::Single, seed, None);
-    sweep::run(0..seeds, jobs, make, |report, took| {
-        sound.add(report, took);
-        true
+fn run_drill(arguments: &DrillArguments) -> Outcome {
+    let family = family(arguments.cluster);
+    let search = Search {
+        seeds: arguments.seeds,
+        enough: arguments.enough,
+        jobs: cores(arguments.jobs),
+    };
+    let wanted: Vec<Planted> = arguments
+        .bug
+        .iter()
+        .map(|id| drill::bug(id).ok_or_else(|| format!("no planted bug is named {id}")))
+        .collect::<Result<_, _>>()?;
+    let drills = DRILLS.iter().filter(|drill| {
+        drill.family == family && (wanted.is_empty() || wanted.contains(&drill.bug))
     });
-    println!(
-        "without a bug, seeds 0..{seeds}: {} failed",
-        sound.failed.len()
-    );
-    println!(
-        "bug | first seed that finds it | seeds of {seeds} that find it | first checker, how often"
-    );
-    let mut all = sound.failed.is_empty();
-    for drill in DRILLS {
-        let survey = drill::survey(drill, seeds, jobs);
+    println!("bug | first seed that finds it | seeds that find it | first checker, how often");
+    // A seed is run without the bug when it first fails with one.
+    let mut without = BTreeMap::new();
+    let mut all = true;
+    for drill in drills {
+        let survey = drill::survey(drill, &search, |seed| {
+            *without
+                .entry(seed)
+                .or_insert_with(|| !drill::run(family, seed, None).is_ok())
+        });
         println!("{survey}");
         all &= survey.is_found_as_named();
     }
-    Ok(all)
+    let failing = without.values().filter(|fails| **fails).count();
+    println!(
+        "without a bug, of {} seeds: {failing} failed",
+        without.len()
+    );
+    Ok(all && failing == 0)
 }

@@ -67,7 +67,19 @@ pub fn cluster(seed: u64, planted: PlantedSet) -> Scenario {
     let (file, name) = CLUSTER_TEST;
     let mut stream = Streams::new(seed).stream("chaos");
     let scenario = nemesis::cluster_swarm(file, name, seed).planted(planted);
-    with_checkpoints(scenario, &mut stream)
+    let scenario = with_checkpoints(scenario, &mut stream);
+    with_snapshots(scenario, seed)
+}
+
+/// Makes snapshots of the metadata every few records on some seeds.
+fn with_snapshots(scenario: Scenario, seed: u64) -> Scenario {
+    let mut stream = Streams::new(seed).stream("snapshots");
+    if !stream.one_in(3) {
+        return scenario;
+    }
+    let bytes = stream.magnitude(300..=30_000);
+    let property = "metadata.log.max.record.bytes.between.snapshots";
+    scenario.property(property, &bytes.to_string())
 }
 
 /// Draws the scenario of a seed with one broker.

@@ -1,13 +1,20 @@
 //! The planted-bug drill over known seeds: each bug is found, first by a checker that the catalogue names, and the same seeds pass
 //! without it. The full hunt is `cargo run -p seedlog-chaos-tests --release -- drill`.
 
-use seedlog_chaos_tests::drill::{self, DRILLS};
+use seedlog_chaos_tests::{
+    drill::{self, DRILLS},
+    swarm::Family,
+};
 use seedlog_core::planted::Planted;
 
 fn drill(bug: Planted) {
+    drill_in(Family::Single, bug);
+}
+
+fn drill_in(family: Family, bug: Planted) {
     let drill = DRILLS
         .iter()
-        .find(|drill| drill.bug == bug)
+        .find(|drill| drill.bug == bug && drill.family == family)
         .expect("a drill for each bug");
     assert!(!drill.seeds.is_empty(), "no seed finds {}", bug.id());
     for seed in drill.seeds {

@@ -21,6 +21,8 @@ pub enum Planted {
     B09,
     /// A new leader answers with a high watermark from before its epoch.
     B10,
+    /// What a leader knows of a follower never moves back, whatever the follower lost.
+    B11,
     /// A follower cuts its log at its own high watermark.
     B13,
     /// Logs of equal length are taken for equal.
@@ -39,6 +41,8 @@ pub enum Planted {
     B21,
     /// A vote is answered before it is durable.
     B23,
+    /// A vote is forgotten by going back to asking for pre-votes in the same epoch.
+    B24,
     /// A candidate's log is judged by its epoch alone, however short it is.
     B26,
     /// A leader commits entries of older epochs by counting copies.
@@ -51,6 +55,8 @@ pub enum Planted {
     B33,
     /// State is saved in the wrong order: what refers to data is durable before the data.
     B34,
+    /// The metadata log is removed as time goes by, whether a snapshot holds it or not.
+    B36,
     /// A failed fsync is retried and believed.
     B43,
     /// A new file or a rename is relied on before its folder is synced.
@@ -63,13 +69,17 @@ pub enum Planted {
     B47,
     /// A controller that was deposed fences a leader that is ahead of it.
     B74,
+    /// What belongs to a partition is asked before the metadata are there: all logs are put aside as strays.
+    B76,
+    /// A log is taken for that of a topic by its name, whichever id it bears.
+    B77,
     /// A follower that does not know an offset yet says that it is out of range.
     B80,
 }
 
 impl Planted {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 34] = [
         Self::B01,
         Self::B03,
         Self::B04,
@@ -77,6 +87,7 @@ impl Planted {
         Self::B06,
         Self::B09,
         Self::B10,
+        Self::B11,
         Self::B13,
         Self::B14,
         Self::B15,
@@ -86,18 +97,22 @@ impl Planted {
         Self::B20,
         Self::B21,
         Self::B23,
+        Self::B24,
         Self::B26,
         Self::B27,
         Self::B29,
         Self::B30,
         Self::B33,
         Self::B34,
+        Self::B36,
         Self::B43,
         Self::B44,
         Self::B45,
         Self::B46,
         Self::B47,
         Self::B74,
+        Self::B76,
+        Self::B77,
         Self::B80,
     ];
 
@@ -112,6 +127,7 @@ impl Planted {
             Self::B06 => "B06",
             Self::B09 => "B09",
             Self::B10 => "B10",
+            Self::B11 => "B11",
             Self::B13 => "B13",
             Self::B14 => "B14",
             Self::B15 => "B15",
@@ -121,18 +137,22 @@ impl Planted {
             Self::B20 => "B20",
             Self::B21 => "B21",
             Self::B23 => "B23",
+            Self::B24 => "B24",
             Self::B26 => "B26",
             Self::B27 => "B27",
             Self::B29 => "B29",
             Self::B30 => "B30",
             Self::B33 => "B33",
             Self::B34 => "B34",
+            Self::B36 => "B36",
             Self::B43 => "B43",
             Self::B44 => "B44",
             Self::B45 => "B45",
             Self::B46 => "B46",
             Self::B47 => "B47",
             Self::B74 => "B74",
+            Self::B76 => "B76",
+            Self::B77 => "B77",
             Self::B80 => "B80",
         }
     }

@@ -84,6 +84,7 @@ fn quorum(seen: &broker::QuorumProbe) -> QuorumProbe {
         leader: seen.leader,
         voted_epoch: seen.voted_epoch,
         voted: seen.voted,
+        snapshot: seen.snapshot,
         log_start: seen.log_start,
         log_end: seen.log_end,
         flushed: seen.flushed,

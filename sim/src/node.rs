@@ -46,6 +46,8 @@ pub struct QuorumProbe {
     pub voted_epoch: Epoch,
     /// Whom the durable vote is for.
     pub voted: Option<NodeId>,
+    /// One past what the latest durable snapshot of the metadata holds.
+    pub snapshot: Option<Offset>,
     /// First offset of the metadata log.
     pub log_start: Offset,
     /// One past its last record.

@@ -131,6 +131,9 @@ impl Broker {
         self.partitions.configure(replication);
         self.fetchers = Fetchers::new(replication);
         self.learn_brokers();
+        if self.config.planted.has(Planted::B76) {
+            self.clear_leftovers();
+        }
         for (topic_id, partition_id) in topics {
             self.add_partition(topic_id, partition_id, clean, false);
         }

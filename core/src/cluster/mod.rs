@@ -444,6 +444,7 @@ impl Cluster {
             leader: raft.leader,
             voted_epoch: raft.voted_epoch,
             voted: raft.voted.map(|voted| voted.id),
+            snapshot: raft.latest_snapshot.map(|snapshot| snapshot.end_offset),
         }
     }
 }

@@ -220,7 +220,11 @@ impl Raft {
     /// Moves the log start where it should be, once what stays of the log is more than a name: the segment behind the start
     /// must be durable before those in front of it go, or a power loss could leave no segment and no offset to go on from.
     pub(super) fn maybe_move_start(&mut self, cx: &mut RaftContext<'_>) -> Result<(), Refusal> {
-        let start = self.wanted_start;
+        let start = if cx.planted.has(Planted::B36) {
+            self.high_watermark
+        } else {
+            self.wanted_start
+        };
         let stays = self.log.flushed_end() > start || self.log.end() == start;
         if start > self.log.start() && stays && !self.is_busy() {
             self.log.move_start(cx, start);

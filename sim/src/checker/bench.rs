@@ -11,10 +11,11 @@ use seedlog_core::{
 use super::{Cause, Checker, Findings, Moment, NodeChange, Phase, Seen, Verdict};
 use crate::{
     batch::{self, SeenRecord, ValueId},
-    disk::{Disk, Loss},
+    disk::{Disk, Loss, Survival},
     ghost::{self, Ghost, LogView, Promise},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
     node::{PartitionProbe, Probe, QuorumProbe},
+    random::Streams,
     time::SimTime,
 };
 
@@ -136,6 +137,18 @@ impl<C: Checker> Bench<C> {
             committed_metadata: self.committed_metadata,
             quorum,
             partitions: Vec::new(),
+        });
+    }
+
+    /// A replica of the quorum in an epoch with a leader: its log is durable, and committed up to an offset.
+    pub(super) fn quorum_of(&mut self, (epoch, leader): (i32, i32), end: i64, committed: i64) {
+        self.committed_metadata = committed;
+        self.quorum(QuorumProbe {
+            epoch: Epoch(epoch),
+            leader: Some(NodeId(leader)),
+            log_end: end,
+            flushed: end,
+            ..QuorumProbe::default()
         });
     }
 
@@ -305,7 +318,18 @@ pub(super) fn log(disk: &mut Disk, batches: &[(i64, i64)]) {
 
 /// Appends batches with leader epochs.
 pub(super) fn log_of_epochs(disk: &mut Disk, batches: &[(i64, i64, i32)]) {
-    let folder = FilePath::root(LogDirId(0)).join("t-0");
+    append(disk, "t-0", batches);
+}
+
+/// Appends batches with leader epochs to the metadata log, durably.
+pub(super) fn metadata(disk: &mut Disk, batches: &[(i64, i64, i32)]) {
+    append(disk, "__cluster_metadata-0", batches);
+    let mut stream = Streams::new(1).stream("loss");
+    disk.lose_power(Survival::Everything, &mut stream);
+}
+
+fn append(disk: &mut Disk, folder: &str, batches: &[(i64, i64, i32)]) {
+    let folder = FilePath::root(LogDirId(0)).join(folder);
     let path = folder.join("00000000000000000000.log");
     let file = FileId(1);
     let open = FileOp::Open {

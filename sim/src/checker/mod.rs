@@ -20,6 +20,7 @@ mod ack_offset;
 #[cfg(test)]
 mod bench;
 mod commit_durable;
+mod commit_rule;
 mod committed_agreement;
 mod converges;
 mod duplicate;
@@ -32,18 +33,23 @@ mod leader_completeness;
 mod log_matching;
 mod loss_budget;
 mod lost_write;
+mod metadata_log;
 mod min_isr_commit;
 mod no_panic;
 mod produce_answered;
+mod quorum_completeness;
 mod read_repeat;
 mod real_time_order;
 mod recovery_oracle;
 mod rejoin;
+mod replay_equal;
+mod snapshot_log;
 mod strong_isr;
 mod trunc_below_hw;
 mod trunc_converges;
 mod unclean_exclusion;
 mod vote_once;
+mod zombie_controller;
 
 /// A stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -342,6 +348,11 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<epoch_cache::EpochCache>::default(),
         Box::<election_safety::ElectionSafety>::default(),
         Box::<vote_once::VoteOnce>::default(),
+        Box::<quorum_completeness::QuorumCompleteness>::default(),
+        Box::<commit_rule::CommitRule>::default(),
+        Box::<replay_equal::ReplayEqual>::default(),
+        Box::<snapshot_log::SnapshotLog>::default(),
+        Box::<zombie_controller::ZombieController>::default(),
         Box::new(unclean_exclusion::UncleanExclusion),
         Box::<leader_completeness::LeaderCompleteness>::default(),
         Box::<trunc_below_hw::TruncBelowHw>::default(),

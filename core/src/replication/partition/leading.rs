@@ -7,8 +7,8 @@ use crate::{
     log::LogContext,
     planted::{Planted, PlantedSet},
     replication::{
-        Effects, FetchRefusal, FollowerFetch, IsrAnswer, IsrProposal, KnownBrokers, Leadership,
-        ProposalId, leadership::LeaderView,
+        Effects, FetchRefusal, FollowerFetch, FollowerProgress, IsrAnswer, IsrProposal,
+        KnownBrokers, Leadership, ProposalId, leadership::LeaderView,
     },
     time::Instant,
 };
@@ -66,6 +66,12 @@ impl Partition {
         let Role::Leading(leadership) = &mut self.role else {
             return Err(FetchRefusal::NotLeader);
         };
+        if log.planted.has(Planted::B11) {
+            let known = leadership
+                .follower(fetch.node)
+                .and_then(FollowerProgress::end);
+            fetch.fetch_offset = fetch.fetch_offset.max(known.unwrap_or_default());
+        }
         leadership.on_fetch(&fetch, is_eligible, log.now.instant);
         self.settle(log, effects);
         Ok(())
