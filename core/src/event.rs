@@ -90,6 +90,19 @@ pub enum Event {
         /// Its epoch.
         epoch: Epoch,
     },
+    /// The quorum has agreed on a change of a partition, here as it is after it.
+    PartitionChanged {
+        /// The partition.
+        partition: TopicPartition,
+        /// Rises with each change.
+        partition_epoch: i32,
+        /// Its leader, if it has one.
+        leader: Option<NodeId>,
+        /// Its leader epoch.
+        epoch: Epoch,
+        /// The in-sync replicas.
+        isr: Vec<NodeId>,
+    },
     /// This broker follows another in an epoch.
     BecameFollower {
         /// The partition.

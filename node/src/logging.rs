@@ -85,6 +85,16 @@ pub fn log(event: &Event) {
             leader,
             end,
         } => tracing::debug!(%partition, %epoch, %leader, end, "follows the leader of a partition"),
+        Event::PartitionChanged {
+            partition,
+            partition_epoch,
+            leader,
+            epoch,
+            isr,
+        } => tracing::debug!(
+            %partition, partition_epoch, ?leader, %epoch, isr = %ids(isr),
+            "a partition changed"
+        ),
         Event::LogDiverged {
             partition,
             epoch,

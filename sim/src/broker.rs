@@ -8,7 +8,7 @@ use seedlog_core::{
     time::{Instant, Now},
 };
 
-use crate::node::{Node, PartitionProbe, Probe, QuorumProbe, Release};
+use crate::node::{AssignmentProbe, Node, PartitionProbe, Probe, QuorumProbe, Release};
 
 /// The release built from this source tree.
 #[must_use]
@@ -44,7 +44,14 @@ impl Node for Today {
         probe.committed_metadata = seen.quorum.committed;
         probe.quorum = quorum(&seen.quorum);
         probe.partitions.clear();
+        probe.assigned.clear();
         for partition in seen.partitions {
+            probe.assigned.push(AssignmentProbe {
+                partition: partition.name.clone(),
+                partition_epoch: partition.partition_epoch,
+                epoch: partition.assigned_epoch,
+                isr: partition.isr.clone(),
+            });
             let offline = match partition.state {
                 PartitionState::Open if partition.is_cutting => continue,
                 PartitionState::Open => false,

@@ -33,6 +33,21 @@ pub struct Probe {
     pub quorum: QuorumProbe,
     /// All partitions whose log is open or offline.
     pub partitions: Vec<PartitionProbe>,
+    /// Who is in sync, of all partitions, also of those whose log is not open.
+    pub assigned: Vec<AssignmentProbe>,
+}
+
+/// What a broker has heard of who is in sync.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssignmentProbe {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The partition epoch.
+    pub partition_epoch: i32,
+    /// The leader epoch.
+    pub epoch: Epoch,
+    /// The in-sync replicas of that partition epoch.
+    pub isr: Vec<NodeId>,
 }
 
 /// What white-box checkers see of one replica of the controller quorum.

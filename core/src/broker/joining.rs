@@ -255,13 +255,15 @@ impl Broker {
                 topic_id,
                 partition_id,
             } => {
+                self.tell_of(topic_id, partition_id, partition_changed);
                 self.reassign(topic_id, partition_id);
             }
             Change::LeaderElectedUncleanly {
                 topic_id,
                 partition_id,
             } => {
-                self.tell_unclean_election(topic_id, partition_id);
+                self.tell_of(topic_id, partition_id, elected_uncleanly);
+                self.tell_of(topic_id, partition_id, partition_changed);
                 self.reassign(topic_id, partition_id);
             }
             Change::TopicRemoved(topic) => {
@@ -362,20 +364,21 @@ impl Broker {
         self.forget_synced_marks();
     }
 
-    /// Every broker says so when committed records may be lost, whether it keeps the partition or not.
-    fn tell_unclean_election(&mut self, topic_id: Uuid, partition_id: i32) {
+    /// Every broker says what became of a partition, whether it keeps it or not.
+    fn tell_of(
+        &mut self,
+        topic_id: Uuid,
+        partition_id: i32,
+        what: fn(TopicPartition, &PartitionImage) -> Event,
+    ) {
         let cluster = self.cluster.as_deref();
         let topic = cluster.and_then(|cluster| cluster.image().topic_by_id(topic_id));
         let event = topic.and_then(|topic| {
-            let partition = topic.partition(partition_id)?;
-            Some(Event::LeaderElectedUncleanly {
-                partition: TopicPartition {
-                    topic: topic.name().clone(),
-                    partition: partition_id,
-                },
-                leader: partition.leader,
-                epoch: partition.leader_epoch,
-            })
+            let name = TopicPartition {
+                topic: topic.name().clone(),
+                partition: partition_id,
+            };
+            Some(what(name, topic.partition(partition_id)?))
         });
         if let Some(event) = event {
             self.tell(event);
@@ -431,6 +434,24 @@ impl Broker {
                 partition.set_settings(settings, effects);
             });
         }
+    }
+}
+
+fn elected_uncleanly(name: TopicPartition, partition: &PartitionImage) -> Event {
+    Event::LeaderElectedUncleanly {
+        partition: name,
+        leader: partition.leader,
+        epoch: partition.leader_epoch,
+    }
+}
+
+fn partition_changed(name: TopicPartition, partition: &PartitionImage) -> Event {
+    Event::PartitionChanged {
+        partition: name,
+        partition_epoch: partition.partition_epoch,
+        leader: (partition.leader != NO_LEADER).then_some(partition.leader),
+        epoch: partition.leader_epoch,
+        isr: partition.isr.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     disk::{Disk, Loss, Survival},
     ghost::{self, Ghost, LogView, Promise},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
-    node::{PartitionProbe, Probe, QuorumProbe},
+    node::{AssignmentProbe, PartitionProbe, Probe, QuorumProbe},
     random::Streams,
     time::SimTime,
 };
@@ -127,6 +127,12 @@ impl<C: Checker> Bench<C> {
     pub(super) fn probe(&mut self, probe: PartitionProbe) {
         self.show(&Probe {
             committed_metadata: self.committed_metadata,
+            assigned: vec![AssignmentProbe {
+                partition: probe.partition.clone(),
+                partition_epoch: probe.partition_epoch,
+                epoch: probe.leader_epoch,
+                isr: probe.isr.clone(),
+            }],
             partitions: vec![probe],
             ..Probe::default()
         });
@@ -136,7 +142,7 @@ impl<C: Checker> Bench<C> {
         self.show(&Probe {
             committed_metadata: self.committed_metadata,
             quorum,
-            partitions: Vec::new(),
+            ..Probe::default()
         });
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use seedlog_core::ids::Epoch;
+use seedlog_core::{event::Event, ids::Epoch};
 
 use super::{Checker, NodeChange, Seen, Verdict};
 use crate::{
@@ -47,6 +47,11 @@ impl Checker for HwMonotonicView {
                 self.note(ghost, note, (left, by), verdict);
             }
             Seen::Node { node, change, .. } => self.node(ghost, *node, change, verdict.at()),
+            // A leader that had a loss may have been elected with leave.
+            Seen::Event {
+                node,
+                event: Event::LeaderElectedUncleanly { .. },
+            } => self.forgive(ghost, *node, verdict.at(), verdict.at()),
             _ => {}
         }
     }

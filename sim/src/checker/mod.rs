@@ -353,7 +353,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::<replay_equal::ReplayEqual>::default(),
         Box::<snapshot_log::SnapshotLog>::default(),
         Box::<zombie_controller::ZombieController>::default(),
-        Box::new(unclean_exclusion::UncleanExclusion),
+        Box::<unclean_exclusion::UncleanExclusion>::default(),
         Box::<leader_completeness::LeaderCompleteness>::default(),
         Box::<trunc_below_hw::TruncBelowHw>::default(),
         Box::new(log_matching::LogMatching),

@@ -64,6 +64,8 @@ pub(super) const fn name_of(event: &Event) -> &'static str {
         Event::SegmentRolled { .. } => "segment-rolled",
         Event::LogStartMoved { .. } => "log-start-moved",
         Event::BecameLeader { .. } => "became-leader",
+        Event::PartitionChanged { .. } => "partition-changed",
+        Event::LeaderElectedUncleanly { .. } => "leader-elected-uncleanly",
         Event::HighWatermark { .. } => "high-watermark",
         Event::LogDirFailed { .. } => "log-dir-failed",
         Event::FutureTimestamp { .. } => "future-timestamp",

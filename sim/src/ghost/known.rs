@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seedlog_core::ids::Epoch;
+
 use super::{
     copies::Copies,
+    eligible::{Eligible, Ruling},
     promise::{Losses, Promise},
 };
 use crate::{batch::SeenRecord, time::SimTime};
@@ -14,6 +17,9 @@ pub(super) struct Known {
     pub(super) promise: Promise,
     pub(super) losses: Losses,
     pub(super) copies: Copies,
+    pub(super) eligible: Eligible,
+    /// Leaders that were elected though they may miss records, by epoch.
+    pub(super) unclean: BTreeMap<Epoch, Ruling>,
     /// First offset, moved by rule.
     pub(super) start: i64,
     /// Nodes on which bytes went bad.
@@ -39,6 +45,8 @@ impl Known {
             promise,
             losses: Losses::default(),
             copies: Copies::default(),
+            eligible: Eligible::default(),
+            unclean: BTreeMap::new(),
             start: 0,
             damaged: BTreeSet::new(),
             unseen: BTreeSet::new(),
@@ -56,6 +64,32 @@ impl Known {
     pub(super) fn lose(&mut self, at: SimTime, node: usize, range: (i64, i64), by_disk: bool) {
         self.copies.cut(node, range.0);
         let from = self.losses.lose(self.promise, at, node, range, by_disk);
+        if let Some(from) = from {
+            self.copies.forget(from);
+        }
+    }
+
+    /// A node hears that a leader was elected which may miss records.
+    pub(super) fn elect_uncleanly(&mut self, at: SimTime, leader: Option<usize>, epoch: Epoch) {
+        // Who hears of it later, or again after a restart, adds nothing.
+        if self.unclean.contains_key(&epoch) {
+            return;
+        }
+        let ruling = leader.map_or(Ruling::NotEligible, |leader| {
+            self.eligible.judge(leader, epoch)
+        });
+        let last = leader.filter(|_| ruling == Ruling::Allowed);
+        if let Some(leader) = leader {
+            self.eligible.begin_anew(leader, epoch);
+        }
+        let (ruling, from) = if self.promise.unclean {
+            self.losses.elect_uncleanly(at);
+            (Ruling::Allowed, Some(0))
+        } else {
+            let from = last.and_then(|last| self.losses.give_up(self.promise, at, last));
+            (ruling, from)
+        };
+        self.unclean.insert(epoch, ruling);
         if let Some(from) = from {
             self.copies.forget(from);
         }

@@ -4,30 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seedlog_core::{
     event::{Event, StartReason},
-    ids::{Epoch, NodeId},
+    ids::{Epoch, NodeId, TopicPartition},
 };
 
 use crate::{
     batch::{SeenRecord, ValueId},
-    checker::{NodeChange, Phase, Seen},
+    checker::{Phase, Seen},
     disk::{BatchMark, Disk},
     history::{Acked, Acks, Note, Outcome, Place, Places, Values, WriteId},
-    marks,
     node::Probe,
     time::SimTime,
 };
 
 mod asking;
 mod batches;
+mod changes;
 mod copies;
+mod eligible;
 mod excuse;
 mod known;
 mod promise;
 
 pub use copies::{Committed, Copy, InSync, safe_end};
+pub use eligible::Ruling;
 pub use excuse::Excuse;
 pub use promise::Promise;
 
+use eligible::InSyncSet;
 use known::Known;
 
 /// The batches of all partitions of a scenario on one disk, by place, in order of offset.
@@ -256,7 +259,41 @@ impl Ghost {
         self.known[place.0].opened_past.get(&node).copied()
     }
 
+    /// Returns whether the leader that was elected in an epoch, though it may miss records, might be.
+    #[must_use]
+    pub fn unclean_election(&self, place: Place, epoch: Epoch) -> Option<&Ruling> {
+        self.known[place.0].unclean.get(&epoch)
+    }
+
+    /// Somebody has heard of an in-sync set, of a partition epoch and a leader epoch.
+    fn see_in_sync(
+        &mut self,
+        partition: &TopicPartition,
+        (partition_epoch, epoch): (i32, Epoch),
+        isr: &[NodeId],
+    ) {
+        let Some(place) = self.places.place(partition) else {
+            return;
+        };
+        let known = &mut self.known[place.0];
+        if known.eligible.is_news(partition_epoch) {
+            let places = isr
+                .iter()
+                .filter_map(|id| self.nodes.iter().position(|node| node == id));
+            let set = InSyncSet {
+                partition_epoch,
+                epoch,
+                members: places.collect(),
+            };
+            known.eligible.see_in_sync(set, known.promise.min_isr);
+        }
+    }
+
     fn probe(&mut self, at: SimTime, node: usize, probe: &Probe, disk: &Disk) {
+        for assigned in &probe.assigned {
+            let epochs = (assigned.partition_epoch, assigned.epoch);
+            self.see_in_sync(&assigned.partition, epochs, &assigned.isr);
+        }
         for partition in &probe.partitions {
             let Some(place) = partition.place.filter(|_| !partition.offline) else {
                 continue;
@@ -352,18 +389,27 @@ impl Ghost {
                     self.known[place.0].offline.insert(node);
                 }
             }
-            Event::LeaderElectedUncleanly { partition, .. } => {
+            Event::LeaderElectedUncleanly {
+                partition,
+                leader,
+                epoch,
+            } => {
                 if let Some(place) = self.places.place(partition) {
-                    let known = &mut self.known[place.0];
-                    if known.promise.unclean {
-                        known.losses.elect_uncleanly(at);
-                        known.copies.forget(0);
-                    }
+                    let leader = self.node(*leader);
+                    self.known[place.0].elect_uncleanly(at, leader, *epoch);
                 }
             }
+            Event::PartitionChanged {
+                partition,
+                partition_epoch,
+                epoch,
+                isr,
+                ..
+            } => self.see_in_sync(partition, (*partition_epoch, *epoch), isr),
             Event::LogOpened { partition, end, .. } => {
                 if let Some(place) = self.places.place(partition) {
                     let known = &mut self.known[place.0];
+                    known.eligible.open(node);
                     known.offline.remove(&node);
                     known.unseen.remove(&node);
                     known.opened_past.remove(&node);
@@ -391,92 +437,5 @@ impl Ghost {
             }
             _ => {}
         }
-    }
-
-    fn changed(&mut self, at: SimTime, node: usize, change: &NodeChange<'_>, disk: &Disk) {
-        if change.ends_process() {
-            for known in &mut self.known {
-                known.copies.end_process(at, node);
-            }
-        }
-        match change {
-            NodeChange::LostPower { before, .. } => {
-                self.lose(at, node, before, disk, false);
-                self.taken.remove(&node);
-            }
-            NodeChange::LostDirty { before } => {
-                let lost = self.lose(at, node, before, disk, true);
-                self.taken.entry(node).or_default().extend(lost);
-            }
-            NodeChange::Damaged(done) => {
-                let folder = done.path.split('/').next().unwrap_or_default();
-                for place in self.places.all() {
-                    let is_own = self.places.partition(place).to_string() == folder;
-                    if is_own && done.path.ends_with(".log") {
-                        self.known[place.0].damaged.insert(node);
-                        self.known[place.0].unseen.insert(node);
-                    }
-                }
-            }
-            NodeChange::Wiped | NodeChange::Lied => {
-                self.beyond.insert(node);
-                for known in self
-                    .known
-                    .iter_mut()
-                    .filter(|known| known.promise.copies > 1)
-                {
-                    known.lose(at, node, (0, i64::MAX), true);
-                }
-            }
-            NodeChange::Started => {
-                for place in self.places.all() {
-                    let known = &mut self.known[place.0];
-                    if known.unseen.contains(&node) {
-                        let mark = marks::synced(disk, self.places.partition(place));
-                        known.mark.insert(node, mark);
-                    }
-                }
-            }
-            // Until it hears of the failed sync a process writes on behind the hole that it left, and so does what it writes
-            // go: the loss reaches to the end of that process.
-            NodeChange::Crashed
-            | NodeChange::Stopped
-            | NodeChange::StopOverdue
-            | NodeChange::GaveUp(_)
-            | NodeChange::Panicked(_) => {
-                for (place, from) in self.taken.remove(&node).unwrap_or_default() {
-                    self.known[place.0].lose(at, node, (from, i64::MAX), false);
-                }
-            }
-            NodeChange::Ready | NodeChange::StopAsked => {}
-        }
-    }
-
-    /// Notes what is gone from a node's disk that was there before, and what may go on being lost; returns each place and its
-    /// lowest lost offset.
-    fn lose(
-        &mut self,
-        at: SimTime,
-        node: usize,
-        before: &LogView,
-        disk: &Disk,
-        goes_on: bool,
-    ) -> Vec<(Place, i64)> {
-        let after = view(&self.places, disk);
-        let mut all = Vec::new();
-        for (place, marks) in before {
-            let left = after.get(place).map_or(&[][..], Vec::as_slice);
-            let left: BTreeSet<u64> = left.iter().map(|mark| mark.digest).collect();
-            let lost = marks.iter().find(|mark| !left.contains(&mark.digest));
-            if let Some(lost) = lost {
-                let known = &mut self.known[place.0];
-                let is_only = known.promise.copies == 1;
-                let end = marks.last().map_or(i64::MAX, |mark| mark.last + 1);
-                let to = if goes_on || is_only { i64::MAX } else { end };
-                known.lose(at, node, (lost.base, to), false);
-                all.push((*place, lost.base));
-            }
-        }
-        all
     }
 }

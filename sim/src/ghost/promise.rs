@@ -100,6 +100,16 @@ impl Losses {
         });
     }
 
+    /// A copy leads because nobody else is left: what it lost is lost for all. Returns from where on, if the promise lets it go.
+    pub(super) fn give_up(&mut self, promise: Promise, at: SimTime, node: usize) -> Option<i64> {
+        if promise.durable {
+            return None;
+        }
+        let gap = self.gaps.remove(&node)?;
+        self.allow(at, gap.from, gap.to);
+        Some(gap.from)
+    }
+
     /// A leader was elected that may miss committed records, with leave.
     pub(super) fn elect_uncleanly(&mut self, at: SimTime) {
         self.lost.push(Loss {
@@ -167,6 +177,26 @@ mod tests {
         losses.lose(REPLICATED, at(1), 0, (10, 20), false);
         losses.regain(0, 20);
         assert_eq!(losses.lose(REPLICATED, at(2), 1, (15, 25), false), None);
+    }
+
+    #[test]
+    fn what_the_last_leader_lost_is_excused_under_replicated_only() {
+        let mut losses = Losses::default();
+        losses.lose(REPLICATED, at(1), 0, (10, 20), false);
+        assert_eq!(losses.give_up(REPLICATED, at(2), 1), None, "it has all");
+        assert_eq!(losses.give_up(REPLICATED, at(2), 0), Some(10));
+        let lost: Vec<_> = losses.since(at(2)).collect();
+        assert_eq!(lost.len(), 1);
+        assert_eq!((lost[0].from, lost[0].to), (10, 20));
+        assert_eq!(losses.gap(0), None, "what it has is all there is");
+        let durable = Promise {
+            durable: true,
+            ..REPLICATED
+        };
+        let mut losses = Losses::default();
+        losses.lose(durable, at(1), 0, (10, 20), true);
+        assert_eq!(losses.give_up(durable, at(2), 0), None);
+        assert_eq!(losses.since(at(0)).count(), 0);
     }
 
     #[test]
