@@ -18,10 +18,17 @@ pub(super) struct Ballot {
 }
 
 impl Ballot {
-    /// Takes what was read from the file.
+    /// Takes what was read from the file. A process that was killed may have left it in the page cache alone, so nothing rests
+    /// on it before it was written anew: [`Ballot::keep`].
     pub(super) const fn restore(&mut self, state: ElectionState) {
-        self.durable = state;
         self.latest = state;
+    }
+
+    /// Makes durable what was decided last, unless that is under way.
+    pub(super) fn keep(&mut self, storage: &mut StorageQueue, owner: Owner, path: FilePath) {
+        if self.saving.is_none() {
+            self.save(storage, owner, path, false);
+        }
     }
 
     /// Returns the state that survives any crash.
@@ -109,5 +116,49 @@ impl Ballot {
         self.saving = None;
         self.save(storage, owner, path, false);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::{Epoch, NodeId, Uuid},
+        storage::{FileOp, LogDirId, OpResult},
+    };
+
+    #[test]
+    fn vote_that_was_read_counts_only_once_it_was_written_anew() {
+        let candidate = ReplicaKey {
+            id: NodeId(2),
+            directory: Uuid([2; 16]),
+        };
+        let vote = ElectionState {
+            epoch: Epoch(7),
+            voted: Some(candidate),
+            ..ElectionState::default()
+        };
+        let mut ballot = Ballot::default();
+        ballot.restore(vote);
+        assert_eq!(*ballot.latest(), vote, "nobody else gets it");
+        assert!(!ballot.holds(&vote), "a power loss may take it back");
+        let mut storage = StorageQueue::default();
+        let path = FilePath::root(LogDirId(0)).join("quorum-state");
+        ballot.keep(&mut storage, Owner(1), path);
+        while let Some(op) = storage.pop() {
+            assert!(!ballot.holds(&vote), "before {:?}", op.op);
+            let result = match op.op {
+                FileOp::Open { .. } => OpResult::Opened { len: 0 },
+                _ => OpResult::Done,
+            };
+            let completion = Completion {
+                id: op.id,
+                result: Ok(result),
+            };
+            if ballot.awaits(completion.id) {
+                ballot.on_completion(&mut storage, completion).unwrap();
+            }
+        }
+        assert!(ballot.holds(&vote));
     }
 }

@@ -374,7 +374,11 @@ impl Raft {
         self.snapshots.started(cx.now.instant);
         let role = self.role.clone();
         self.enter(cx, role);
-        self.maybe_elect(cx)
+        self.maybe_elect(cx)?;
+        // Where an election has begun already its vote is on the way, and comes after this state.
+        let path = self.state_path();
+        self.ballot.keep(cx.storage, self.local.owner, path);
+        Ok(())
     }
 }
 
