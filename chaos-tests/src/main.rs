@@ -305,7 +305,7 @@ fn repro(family: Family, what: &str, bug: Option<&str>) -> Outcome {
     let bug = planted(bug)?;
     let mut capsule = find(family, what)?;
     capsule.bug = bug.or(capsule.bug);
-    let report = capsule.run(&Watch::default());
+    let report = capsule.run(&seeds::watch());
     println!("{report}");
     Ok(report.is_ok())
 }
