@@ -19,10 +19,28 @@ pub(super) struct CommitDurable {
     looked: BTreeMap<(usize, Place), i64>,
     /// The committed end of the metadata log looked at last.
     metadata: BTreeMap<usize, i64>,
-    /// Up to where each node's disk holds the metadata log, and the end that the node knew to be durable then.
-    quorum: BTreeMap<usize, (i64, i64)>,
+    /// The copy of the metadata log on each node's disk.
+    quorum: BTreeMap<usize, Replica>,
     /// The step of each node's disk when its present incarnation started.
     started: BTreeMap<usize, u64>,
+}
+
+/// A copy of the metadata log, as its disk was looked at last.
+#[derive(Clone, Copy, Debug)]
+struct Replica {
+    /// Up to where the disk holds it.
+    safe: i64,
+    /// The end that the node knew to be durable then.
+    flushed: i64,
+    /// Where it began then.
+    start: i64,
+}
+
+impl Replica {
+    fn look(&mut self, disk: &Disk) {
+        // What a snapshot took the place of is in the snapshot, which is durable before the log begins behind it.
+        self.safe = safe_end(disk, METADATA_FOLDER, true).max(self.start);
+    }
 }
 
 impl Checker for CommitDurable {
@@ -55,17 +73,25 @@ impl Checker for CommitDurable {
                     acknowledged(ghost, (*write, known), *acked, cause, verdict);
                 }
             }
-            Seen::Node { node, change, disk } => match change {
-                NodeChange::Started => {
-                    self.forget(*node);
-                    self.started.insert(*node, disk.step());
+            Seen::Node { node, change, disk } => {
+                // A process may end in the middle of a step, after a sync that it has told others of.
+                if let Some(replica) = self.quorum.get_mut(node)
+                    && change.ends_process()
+                {
+                    replica.look(disk);
                 }
-                NodeChange::LostPower { .. } => self.forget(*node),
-                NodeChange::Wiped => {
-                    self.quorum.remove(node);
+                match change {
+                    NodeChange::Started => {
+                        self.forget(*node);
+                        self.started.insert(*node, disk.step());
+                    }
+                    NodeChange::LostPower { .. } => self.forget(*node),
+                    NodeChange::Wiped => {
+                        self.quorum.remove(node);
+                    }
+                    _ => {}
                 }
-                _ => {}
-            },
+            }
             _ => {}
         }
     }
@@ -89,19 +115,23 @@ impl CommitDurable {
         let committed = probe.committed_metadata;
         let has_moved = self.metadata.insert(node, committed) != Some(committed);
         let flushed = probe.quorum.flushed;
-        let looked = self.quorum.get(&node).map(|(_, flushed)| *flushed);
+        let looked = self.quorum.get(&node).map(|replica| replica.flushed);
         if has_moved || looked != Some(flushed) {
-            // What a snapshot took the place of is in the snapshot, which is durable before the log begins behind it.
-            let safe = safe_end(disk, METADATA_FOLDER, true).max(probe.quorum.log_start);
-            self.quorum.insert(node, (safe, flushed));
+            let mut replica = Replica {
+                safe: 0,
+                flushed,
+                start: probe.quorum.log_start,
+            };
+            replica.look(disk);
+            self.quorum.insert(node, replica);
         }
-        let is_durable = |(safe, _): &&(i64, i64)| *safe >= committed;
+        let is_durable = |replica: &&Replica| replica.safe >= committed;
         let durable = self.quorum.values().filter(is_durable).count();
         if has_moved && committed > 0 && durable < ghost.majority() {
             let safe: Vec<(usize, i64)> = self
                 .quorum
                 .iter()
-                .map(|(node, (safe, _))| (*node, *safe))
+                .map(|(node, replica)| (*node, replica.safe))
                 .collect();
             verdict.fail(
                 "committed records of the metadata log are durable on a majority",
@@ -204,8 +234,9 @@ fn find(disk: &Disk, folder: &str, offset: i64) -> Option<BatchMark> {
 mod tests {
     use super::*;
     use crate::{
-        checker::bench::{Bench, log, sound},
+        checker::bench::{Bench, REPLICATED, log, metadata, sound},
         disk::Survival,
+        node::QuorumProbe,
         random::Streams,
     };
 
@@ -247,6 +278,28 @@ mod tests {
         bench.committed_metadata = 1;
         bench.probe(sound());
         assert!(bench.rejects("committed up to 1, durable by node [(0, 0)]"));
+    }
+
+    #[test]
+    fn sync_counts_of_a_node_that_ends_in_the_step_in_which_it_told_of_it() {
+        for is_synced in [false, true] {
+            let mut bench = Bench::of(CommitDurable::default(), REPLICATED);
+            metadata(&mut bench.disk, &[(0, 1, 0)]);
+            bench.quorum(QuorumProbe::default());
+            bench.on(1);
+            bench.quorum(QuorumProbe::default());
+            if is_synced {
+                metadata(&mut bench.disk, &[(0, 1, 0)]);
+            }
+            bench.node(NodeChange::Crashed);
+            bench.on(0);
+            bench.committed_metadata = 1;
+            bench.quorum(QuorumProbe {
+                flushed: 1,
+                ..QuorumProbe::default()
+            });
+            assert_eq!(bench.is_ok(), is_synced);
+        }
     }
 
     #[test]
