@@ -114,6 +114,10 @@ pub enum Note {
     Overdue {
         /// In words.
         what: String,
+        /// When the connection was made, on the clients' clock.
+        connected: u64,
+        /// When it was asked, on the clients' clock.
+        asked: u64,
     },
     /// A reader was answered.
     Polled {
@@ -240,7 +244,7 @@ impl fmt::Display for Note {
                 write,
                 acknowledged,
             } => write!(f, "write {} settled, acknowledged: {acknowledged}", write.0),
-            Self::Overdue { what } => write!(f, "overdue: {what}"),
+            Self::Overdue { what, .. } => write!(f, "overdue: {what}"),
             Self::Polled {
                 place,
                 from,

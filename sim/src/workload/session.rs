@@ -18,6 +18,7 @@ pub(super) struct Session<T> {
     node: usize,
     link: Option<ClientLink>,
     open: bool,
+    connected: Instant,
     /// When to give up dialling, or to dial again.
     turn: Instant,
     next_link: u32,
@@ -34,6 +35,7 @@ pub(super) struct Session<T> {
 struct Request<T> {
     correlation: i32,
     purpose: T,
+    asked: Instant,
     deadline: Instant,
 }
 
@@ -54,6 +56,7 @@ impl<T: std::fmt::Debug> Session<T> {
             node,
             link: None,
             open: false,
+            connected: Instant::ORIGIN,
             turn: Instant::ORIGIN,
             next_link: links_of(node),
             next_correlation: 0,
@@ -112,6 +115,7 @@ impl<T: std::fmt::Debug> Session<T> {
             self.in_flight.push_back(Request {
                 correlation: self.next_correlation,
                 purpose,
+                asked: now.instant,
                 deadline: now.instant.plus_millis(limit_ms),
             });
         }
@@ -128,6 +132,7 @@ impl<T: std::fmt::Debug> Session<T> {
         match input {
             ClientInput::Opened(link) if Some(link) == self.link => {
                 self.open = true;
+                self.connected = now.instant;
                 self.failures = 0;
                 vec![News::Open]
             }
@@ -209,7 +214,13 @@ impl<T: std::fmt::Debug> Session<T> {
             return Vec::new();
         };
         let what = format!("no answer to {:?}", overdue.purpose);
-        self.note(Note::Overdue { what });
+        let asked = overdue.asked.as_nanos();
+        let connected = self.connected.as_nanos();
+        self.note(Note::Overdue {
+            what,
+            connected,
+            asked,
+        });
         self.lose(now, stream)
     }
 }
