@@ -12,8 +12,9 @@ use crate::{
     protocol::{
         self, ClientRequest, KafkaString, decode_response, encode_request,
         messages::{
-            CreatableTopic, CreateTopicsRequestData, CreateTopicsResponseData, MetadataRequestData,
-            MetadataRequestTopic, MetadataResponseData,
+            CreatableTopic, CreateTopicsRequestData, CreateTopicsResponseData,
+            DescribeQuorumRequestData, MetadataRequestData, MetadataRequestTopic,
+            MetadataResponseData, quorum::describe_quorum_request,
         },
     },
     storage::{Completion, Frame, Part},
@@ -413,6 +414,30 @@ fn three_empty_directories_become_a_cluster_that_replicates() {
         let partition = &probe.partitions[0];
         assert_eq!(partition.end, 2, "{partition:?}");
         assert_eq!(partition.high_watermark, 2, "{partition:?}");
+    }
+}
+
+#[test]
+fn every_broker_asks_the_quorums_leader_to_describe_it() {
+    let mut net = Net::new(3);
+    net.await_ready();
+    let partition = describe_quorum_request::PartitionData::default().with_partition_index(0);
+    let topic = describe_quorum_request::TopicData::default()
+        .with_topic_name(KafkaString::from("__cluster_metadata".to_owned()))
+        .with_partitions(vec![partition]);
+    let request = DescribeQuorumRequestData::default().with_topics(vec![topic]);
+    for version in 0..=2 {
+        let leaders: Vec<_> = (0..3)
+            .map(|at| {
+                let answer = net.ask(at, version, &request);
+                let partition = &answer.topics[0].partitions[0];
+                assert_eq!(partition.error_code, 0, "{answer:?}");
+                assert_eq!(partition.current_voters.len(), 3, "{answer:?}");
+                (partition.leader_id, partition.leader_epoch)
+            })
+            .collect();
+        assert_eq!(leaders[0], leaders[1]);
+        assert_eq!(leaders[0], leaders[2]);
     }
 }
 

@@ -79,6 +79,11 @@ impl Cluster {
         };
         if leads_here {
             let request = request.clone();
+            if let ControllerRequest::DescribeQuorum(request, version) = &request {
+                let described = self.describe_quorum(now, request, *version);
+                self.on_controller_reply(now, id, ControllerReply::DescribeQuorum(described));
+                return true;
+            }
             let ticket = self.ticket();
             self.errands.asked_here(id, ticket);
             self.askers.insert(ticket, Asker::Errand(id));
@@ -119,10 +124,16 @@ impl Cluster {
         };
         let reply = outcome.map(|body| controller_wire::decode(request, body));
         match reply {
-            Ok(Ok(reply)) if !refusal::is_of_no_controller(&reply) => {
-                self.conclude(now, id, reply);
-            }
-            _ => self.errands.rest(now.instant, id),
+            Ok(Ok(reply)) => self.on_controller_reply(now, id, reply),
+            Ok(Err(_)) | Err(_) => self.errands.rest(now.instant, id),
+        }
+    }
+
+    fn on_controller_reply(&mut self, now: Now, id: ErrandId, reply: ControllerReply) {
+        if refusal::is_of_no_controller(&reply) {
+            self.errands.rest(now.instant, id);
+        } else {
+            self.conclude(now, id, reply);
         }
     }
 

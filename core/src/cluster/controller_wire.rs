@@ -10,7 +10,8 @@ use crate::{
         messages::{
             AlterPartitionRequestData, BrokerHeartbeatRequestData, BrokerRegistrationRequestData,
             CreatableTopic, CreatePartitionsRequestData, CreateTopicsRequestData,
-            DeleteTopicsRequestData, ElectLeadersRequestData, IncrementalAlterConfigsRequestData,
+            DeleteTopicsRequestData, DescribeQuorumRequestData, ElectLeadersRequestData,
+            IncrementalAlterConfigsRequestData,
         },
     },
 };
@@ -42,6 +43,7 @@ pub(super) fn encode(request: &ControllerRequest) -> Result<Written, EncodeError
         ControllerRequest::AlterPartition(request, version) => write(*version, request),
         ControllerRequest::ElectLeaders(request) => write(ELECT_LEADERS, request),
         ControllerRequest::AutoCreateTopics(names) => write(CREATE_TOPICS, &creation(names)),
+        ControllerRequest::DescribeQuorum(request, version) => write(*version, request),
     }
 }
 
@@ -82,6 +84,10 @@ pub(super) fn decode(
         ControllerRequest::ElectLeaders(_) => {
             let reply = decode_body::<ElectLeadersRequestData>(ELECT_LEADERS, body)?;
             ControllerReply::ElectLeaders(reply)
+        }
+        ControllerRequest::DescribeQuorum(_, version) => {
+            let reply = decode_body::<DescribeQuorumRequestData>(*version, body)?;
+            ControllerReply::DescribeQuorum(reply)
         }
         ControllerRequest::AutoCreateTopics(_) => {
             let reply = decode_body::<CreateTopicsRequestData>(CREATE_TOPICS, body)?;

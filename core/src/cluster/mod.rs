@@ -46,10 +46,10 @@ use crate::{
         ErrorCode,
         messages::{
             AlterPartitionRequestData, AlterPartitionResponseData, DescribeConfigsRequestData,
-            DescribeConfigsResponseData,
+            DescribeConfigsResponseData, DescribeQuorumRequestData, DescribeQuorumResponseData,
         },
     },
-    raft::{self, AppendError, LocalReplica, Raft, RaftContext, ReplicaKey},
+    raft::{self, AppendError, LocalReplica, Raft, RaftContext, ReplicaKey, wire},
     replication::TopicSettings,
     storage::{Completion, LogDirId, Owner, StorageQueue},
     time::{Instant, Now},
@@ -364,6 +364,20 @@ impl Cluster {
             .log_config(image.topic_configs(topic))
             .unwrap_or_else(|_| layers.log_defaults());
         TopicSettings::from(&config)
+    }
+
+    /// Describes the quorum as this replica sees it, which only its leader can do.
+    pub(crate) fn describe_quorum(
+        &self,
+        now: Now,
+        request: &DescribeQuorumRequestData,
+        version: i16,
+    ) -> DescribeQuorumResponseData {
+        if !wire::asks_for_metadata_quorum(request) {
+            return wire::unknown_quorum(request);
+        }
+        let description = self.raft.describe_quorum(now.wall);
+        wire::describe_quorum_response(description.as_ref(), self.raft.voters(), version)
     }
 
     pub(crate) fn describe_configs(

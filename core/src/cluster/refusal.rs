@@ -11,8 +11,9 @@ use crate::{
             BrokerRegistrationResponseData, CreatableTopicResult, CreatePartitionsRequestData,
             CreatePartitionsResponseData, CreatePartitionsTopicResult, CreateTopicsRequestData,
             CreateTopicsResponseData, DeletableTopicResult, DeleteTopicsRequestData,
-            DeleteTopicsResponseData, ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
-            IncrementalAlterConfigsResponseData, PartitionElectionResult, ReplicaElectionResult,
+            DeleteTopicsResponseData, DescribeQuorumResponseData, ElectLeadersResponseData,
+            IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+            PartitionElectionResult, ReplicaElectionResult,
         },
     },
 };
@@ -68,6 +69,12 @@ pub(super) fn refused(request: &ControllerRequest, error: ErrorCode) -> Controll
                 message: None,
             };
             ControllerReply::AutoCreateTopics(names.iter().map(unknown).collect())
+        }
+        ControllerRequest::DescribeQuorum(..) => {
+            ControllerReply::DescribeQuorum(DescribeQuorumResponseData {
+                error_code,
+                ..DescribeQuorumResponseData::default()
+            })
         }
     }
 }
@@ -178,8 +185,20 @@ pub(super) fn is_of_no_controller(reply: &ControllerReply) -> bool {
         ControllerReply::AutoCreateTopics(creations) => creations
             .iter()
             .any(|creation| creation.error == ErrorCode::NotController),
+        ControllerReply::DescribeQuorum(reply) => {
+            reply.error_code == code || is_of_no_leader(reply)
+        }
         ControllerReply::NotController => true,
     }
+}
+
+/// Returns whether whoever describes a quorum does not lead it.
+fn is_of_no_leader(reply: &DescribeQuorumResponseData) -> bool {
+    let code = ErrorCode::NotLeaderOrFollower.code();
+    let partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions
+        .into_iter()
+        .any(|partition| partition.error_code == code)
 }
 
 #[cfg(test)]
@@ -188,8 +207,8 @@ mod tests {
     use crate::protocol::messages::{
         AlterConfigsResource, AlterPartitionRequestData, BrokerHeartbeatRequestData,
         BrokerRegistrationRequestData, CreatableTopic, CreatePartitionsRequestData,
-        CreatePartitionsTopic, CreateTopicsRequestData, DeleteTopicState, ElectLeadersRequestData,
-        IncrementalAlterConfigsRequestData,
+        CreatePartitionsTopic, CreateTopicsRequestData, DeleteTopicState,
+        DescribeQuorumRequestData, ElectLeadersRequestData, IncrementalAlterConfigsRequestData,
     };
 
     fn name() -> KafkaString {
@@ -232,6 +251,7 @@ mod tests {
             ControllerRequest::BrokerHeartbeat(BrokerHeartbeatRequestData::default()),
             ControllerRequest::ElectLeaders(ElectLeadersRequestData::default()),
             ControllerRequest::AlterPartition(AlterPartitionRequestData::default(), 3),
+            ControllerRequest::DescribeQuorum(DescribeQuorumRequestData::default(), 2),
         ]
     }
 

@@ -7,10 +7,10 @@ pub use crate::protocol::{
         BrokerHeartbeatResponseData, BrokerRegistrationRequestData, BrokerRegistrationResponseData,
         CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
         CreateTopicsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
-        DescribeConfigsRequestData, DescribeConfigsResponseData, ElectLeadersRequestData,
-        ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
-        IncrementalAlterConfigsResponseData, alter_partition_request, alter_partition_response,
-        elect_leaders_request,
+        DescribeConfigsRequestData, DescribeConfigsResponseData, DescribeQuorumRequestData,
+        DescribeQuorumResponseData, ElectLeadersRequestData, ElectLeadersResponseData,
+        IncrementalAlterConfigsRequestData, IncrementalAlterConfigsResponseData,
+        alter_partition_request, alter_partition_response, elect_leaders_request,
     },
 };
 

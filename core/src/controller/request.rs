@@ -7,7 +7,8 @@ use super::{
         BrokerHeartbeatResponseData, BrokerRegistrationRequestData, BrokerRegistrationResponseData,
         CreatePartitionsRequestData, CreatePartitionsResponseData, CreateTopicsRequestData,
         CreateTopicsResponseData, DeleteTopicsRequestData, DeleteTopicsResponseData,
-        ElectLeadersRequestData, ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
+        DescribeQuorumRequestData, DescribeQuorumResponseData, ElectLeadersRequestData,
+        ElectLeadersResponseData, IncrementalAlterConfigsRequestData,
         IncrementalAlterConfigsResponseData,
     },
     records::Record,
@@ -39,6 +40,8 @@ pub enum ControllerRequest {
     ElectLeaders(ElectLeadersRequestData),
     /// Topics that a metadata request named and that do not exist.
     AutoCreateTopics(Vec<String>),
+    /// `DescribeQuorum`, in the version it came in: the quorum's leader answers it, which is where the active controller is.
+    DescribeQuorum(DescribeQuorumRequestData, i16),
 }
 
 /// The answer to a [`ControllerRequest`].
@@ -62,6 +65,8 @@ pub enum ControllerReply {
     ElectLeaders(ElectLeadersResponseData),
     /// To the metadata request's wish.
     AutoCreateTopics(Vec<AutoCreation>),
+    /// To `DescribeQuorum`.
+    DescribeQuorum(DescribeQuorumResponseData),
     /// To anything: this node is not the active controller, or ceased to be it before the decision was agreed on. The
     /// decision may still come into force.
     NotController,

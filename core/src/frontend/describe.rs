@@ -2,10 +2,11 @@
 
 use super::{Call, Frontend, Services, metadata};
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, ReplyTo},
+    controller::ControllerRequest,
     ids::NodeId,
     protocol::{
-        self, ErrorCode, KafkaString,
+        self, ErrorCode, KafkaString, Listener,
         messages::{
             ApiVersionsRequestData, ApiVersionsResponseData, Coordinator, DescribeClusterBroker,
             DescribeClusterRequestData, DescribeClusterResponseData, DescribeConfigsRequestData,
@@ -13,7 +14,6 @@ use crate::{
         },
         names_client_software,
     },
-    raft::wire,
 };
 
 /// The kind of endpoint that is asked for on listeners of brokers (KIP-919).
@@ -195,21 +195,25 @@ fn wrong_endpoints(
     })
 }
 
-/// Answers DescribeQuorum, as the leader of the quorum.
+/// Answers DescribeQuorum on a listener of the quorum, where only its leader can; a broker asks the leader for its client.
 pub(super) fn quorum(
     frontend: &mut Frontend,
     services: &mut Services<'_>,
     call: Call,
-    request: &DescribeQuorumRequestData,
+    request: DescribeQuorumRequestData,
 ) {
-    let raft = services.cluster.raft();
-    let response = if wire::asks_for_metadata_quorum(request) {
-        let description = raft.describe_quorum(services.now.wall);
-        wire::describe_quorum_response(description.as_ref(), raft.voters(), call.version)
-    } else {
-        wire::unknown_quorum(request)
-    };
-    frontend.answer(services, call, response);
+    match frontend.kind(call.token.connection) {
+        Listener::Broker => {
+            let request = ControllerRequest::DescribeQuorum(request, call.version);
+            let reply_to = ReplyTo::Call(call);
+            services.cluster.submit(services.now, request, reply_to);
+        }
+        Listener::Controller => {
+            let cluster = &*services.cluster;
+            let response = cluster.describe_quorum(services.now, &request, call.version);
+            frontend.answer(services, call, response);
+        }
+    }
 }
 
 /// Answers DescribeConfigs.

@@ -229,7 +229,7 @@ impl Frontend {
                 describe::configs(self, services, call, &request);
             }
             RequestBody::DescribeQuorum(request) => {
-                describe::quorum(self, services, call, &request);
+                describe::quorum(self, services, call, request);
             }
             other => admin::execute(self, services, call, other),
         }

@@ -37,6 +37,7 @@ impl Frontend {
             ControllerReply::RegisterBroker(response) => self.answer(services, call, response),
             ControllerReply::BrokerHeartbeat(response) => self.answer(services, call, response),
             ControllerReply::AlterPartition(response) => self.answer(services, call, response),
+            ControllerReply::DescribeQuorum(response) => self.answer(services, call, response),
             // A lost connection makes the client ask again, of whoever leads then.
             ControllerReply::NotController | ControllerReply::AutoCreateTopics(_) => {
                 let reason = "the controller resigned before it decided".to_owned();

@@ -176,6 +176,12 @@ impl Controller {
                 let decision = self.decide(request);
                 self.adopt(ticket, decision);
             }
+            // The host answers that one: how far the quorum is is not the controller's to know.
+            ControllerRequest::DescribeQuorum(..) => {
+                let reply = ControllerReply::NotController;
+                self.outputs
+                    .push_back(ControllerOutput::Reply(ticket, reply));
+            }
         }
         self.work(now);
     }
@@ -289,7 +295,9 @@ impl Controller {
             ControllerRequest::ElectLeaders(data) => {
                 elect_leaders(image, &context, &data).map(ControllerReply::ElectLeaders)
             }
-            ControllerRequest::RegisterBroker(_) | ControllerRequest::BrokerHeartbeat(_) => {
+            ControllerRequest::RegisterBroker(_)
+            | ControllerRequest::BrokerHeartbeat(_)
+            | ControllerRequest::DescribeQuorum(..) => {
                 Decision::answer(ControllerReply::NotController)
             }
         }
