@@ -22,10 +22,10 @@ pub(crate) struct Request {
 
 impl Request {
     /// Makes a request of about `request_bytes` for one partition, in records of one kibibyte.
-    pub(crate) fn new(request_bytes: usize, partition: usize) -> Self {
+    pub(crate) fn new(request_bytes: usize, partition: usize, acks: i16) -> Self {
         let batch = batch(request_bytes);
         let request = ProduceRequestData {
-            acks: 1,
+            acks,
             timeout_ms: 30_000,
             topic_data: vec![TopicProduceData {
                 name: KafkaString::from(TOPIC.to_owned()),
@@ -47,7 +47,8 @@ impl Request {
     }
 }
 
-fn batch(request_bytes: usize) -> Bytes {
+/// Makes a batch that is about `request_bytes` long with the request around it.
+pub(crate) fn batch(request_bytes: usize) -> Bytes {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let timestamp = i64::try_from(now.as_millis()).unwrap();
     let records = (request_bytes / 1024).max(1);

@@ -72,7 +72,8 @@ impl Client {
         }
     }
 
-    fn ask<R: ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
+    /// Sends a request and waits for its answer.
+    pub(crate) fn ask<R: ClientRequest>(&mut self, version: i16, request: &R) -> R::Response {
         let bytes = encode_request(version, 1, "bench", request).unwrap();
         self.stream.write_all(&bytes).unwrap();
         self.receive();
@@ -165,7 +166,8 @@ impl Client {
     }
 }
 
-fn topic() -> KafkaString {
+/// The topic that is produced to.
+pub(crate) fn topic() -> KafkaString {
     KafkaString::from(TOPIC.to_owned())
 }
 

@@ -5,10 +5,13 @@
 //! absolute figures do not.
 //!
 //! ```text
-//! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start|memory …]
+//! cargo bench -p seedlog --bench floor [-- produce|durable|fetch|start|memory|replicated|failover …]
 //!     [--rounds N] [--mebibytes N] [--request BYTES] [--partitions N] [--idle N]
 //!     [--gate RATIO]
 //! ```
+//!
+//! `replicated` compares three brokers with one, and then does what `failover` alone does: it makes many partitions on three
+//! brokers, watches them idle, kills a leader, and prints how long that took.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,10 +22,13 @@ use std::{path::PathBuf, process::ExitCode};
 
 mod batch;
 mod client;
+mod cluster;
 mod driver;
+mod failover;
 mod floor;
 mod measure;
 mod memory;
+mod replicated;
 mod report;
 mod start;
 mod subject;
@@ -46,6 +52,12 @@ fn main() -> ExitCode {
     }
     if plan.asks_for("memory") {
         passed &= memory::run(&plan, &scratch());
+    }
+    if plan.asks_for("replicated") {
+        replicated::run(&plan, &scratch());
+    }
+    if plan.asks_for("replicated") || plan.asks_for("failover") {
+        failover::run(&plan, &scratch());
     }
     if passed {
         ExitCode::SUCCESS

@@ -27,6 +27,24 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// What so many requests and bytes cost between two readings.
+    pub(crate) fn between(
+        before: &Usage,
+        after: &Usage,
+        elapsed: Duration,
+        (requests, bytes): (u64, u64),
+    ) -> Self {
+        Self {
+            requests,
+            bytes,
+            elapsed,
+            cpu: after.cpu.saturating_sub(before.cpu),
+            sleeps: after.sleeps.saturating_sub(before.sleeps),
+            rss_kib: after.rss_kib,
+            threads: after.threads,
+        }
+    }
+
     /// Seconds of processor time per gigabyte.
     pub(crate) fn cpu_per_gb(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e9 / self.bytes as f64
@@ -62,7 +80,7 @@ pub(crate) fn run(subject: Subject, work: Work, plan: &Plan, scratch: &Path) -> 
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).unwrap();
     let requests: Vec<Request> = (0..work.partitions())
-        .map(|partition| Request::new(plan.request_bytes, partition))
+        .map(|partition| Request::new(plan.request_bytes, partition, 1))
         .collect();
     let is_kafka = subject == Subject::Seedlog;
     if !is_kafka && matches!(work, Work::Fetch { .. }) {
@@ -99,15 +117,7 @@ pub(crate) fn run(subject: Subject, work: Work, plan: &Plan, scratch: &Path) -> 
     child.wait().unwrap();
     drop(idle);
     fs::remove_dir_all(&dir).unwrap();
-    Sample {
-        requests: requests_done,
-        bytes,
-        elapsed,
-        cpu: after.cpu.saturating_sub(before.cpu),
-        sleeps: after.sleeps.saturating_sub(before.sleeps),
-        rss_kib: after.rss_kib,
-        threads: after.threads,
-    }
+    Sample::between(&before, &after, elapsed, (requests_done, bytes))
 }
 
 /// Writes the log that is fetched from a floor.
@@ -124,8 +134,8 @@ fn write_fetched(dir: &Path, request: &Request, bytes: u64) {
 
 /// What a process has used so far.
 pub(crate) struct Usage {
-    cpu: Duration,
-    sleeps: u64,
+    pub(crate) cpu: Duration,
+    pub(crate) sleeps: u64,
     pub(crate) rss_kib: u64,
     threads: usize,
 }
@@ -152,6 +162,18 @@ impl Usage {
             usage.threads += 1;
         }
         usage
+    }
+}
+
+impl Usage {
+    /// What both processes have used.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu + other.cpu,
+            sleeps: self.sleeps + other.sleeps,
+            rss_kib: self.rss_kib + other.rss_kib,
+            threads: self.threads + other.threads,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(plan: &Plan, scratch: &Path) -> bool {
         plan.rounds
     );
     let dir = scratch.join(format!("memory-{}", std::process::id()));
-    let requests = [Request::new(plan.request_bytes, 0)];
+    let requests = [Request::new(plan.request_bytes, 0, 1)];
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         let _ = fs::remove_dir_all(&dir);

@@ -75,7 +75,7 @@ fn ten_flushes(dir: &Path) -> Duration {
 }
 
 fn first_batch(dir: &Path) -> (Duration, u64) {
-    let request = [Request::new(1024, 0)];
+    let request = [Request::new(1024, 0, 1)];
     let mut command = Command::new(BINARY);
     command
         .args(["dev", "--listen", "127.0.0.1:0", "--data"])

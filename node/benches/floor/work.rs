@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) request_bytes: usize,
     /// How many partitions are active in turn where syncs are measured.
     pub(crate) partitions: Vec<usize>,
+    /// How many partitions are made, and lose a leader.
+    pub(crate) failover: usize,
     /// How many more connections are open and silent.
     pub(crate) idle: usize,
     /// The largest ratio to the floor that passes.
@@ -85,6 +87,7 @@ impl Plan {
             bytes: 512 << 20,
             request_bytes: 16 << 10,
             partitions: vec![1, 10, 100, 1000],
+            failover: 1000,
             idle: 0,
             gate: None,
             names: Vec::new(),
@@ -99,7 +102,10 @@ impl Plan {
                 "--rounds" => plan.rounds = number() as usize,
                 "--mebibytes" => plan.bytes = (number() as u64) << 20,
                 "--request" => plan.request_bytes = number() as usize,
-                "--partitions" => plan.partitions = vec![number() as usize],
+                "--partitions" => {
+                    plan.partitions = vec![number() as usize];
+                    plan.failover = plan.partitions[0];
+                }
                 "--idle" => plan.idle = number() as usize,
                 "--gate" => plan.gate = Some(number()),
                 // Cargo says this to every benchmark.
