@@ -7,7 +7,7 @@ use seedlog_core::ids::Epoch;
 use super::{Checker, Seen, Verdict};
 use crate::{
     ghost::{Ghost, Write},
-    history::{Place, WriteId},
+    history::{Acks, Place, WriteId},
     time::SimTime,
 };
 
@@ -52,10 +52,11 @@ fn order(
     for (id, write, base, _) in writes {
         while let Some((before, write, acked, _)) = earlier.next_if(|(.., at)| *at < write.invoked)
         {
-            highest.see(write.acked_in, before, acked);
+            highest.see(write, before, acked);
         }
         // A deposed leader that has not heard of it yet acknowledges from its own end, which no newer leader moved: what it gave is
-        // lost with it. Against itself and its predecessors it keeps the order all the same.
+        // lost with it. It keeps the order all the same against itself, and against what all in sync had under its predecessors; what one
+        // of these alone acknowledged it may never have had, though it is committed in the end by a replica that kept it.
         let may_be_lost = ghost.excuse_of(write, base).is_some();
         let until = write.acked_in.filter(|_| may_be_lost);
         if let Some((before, offset)) = highest.until(until).filter(|(_, offset)| *offset >= base) {
@@ -76,23 +77,33 @@ fn order(
 
 /// The highest offset acknowledged so far, for each leader epoch; those of no known epoch come first.
 #[derive(Default)]
-struct Highest(BTreeMap<Option<Epoch>, (WriteId, i64)>);
+struct Highest {
+    any: BTreeMap<Option<Epoch>, (WriteId, i64)>,
+    /// Of those that waited for all in-sync replicas.
+    by_all: BTreeMap<Option<Epoch>, (WriteId, i64)>,
+}
 
 impl Highest {
-    fn see(&mut self, epoch: Option<Epoch>, write: WriteId, offset: i64) {
-        let highest = self.0.entry(epoch).or_insert((write, offset));
-        if offset > highest.1 {
-            *highest = (write, offset);
+    fn see(&mut self, write: &Write, id: WriteId, offset: i64) {
+        let by_all = (write.acks == Acks::All).then_some(&mut self.by_all);
+        for known in [Some(&mut self.any), by_all].into_iter().flatten() {
+            let highest = known.entry(write.acked_in).or_insert((id, offset));
+            if offset > highest.1 {
+                *highest = (id, offset);
+            }
         }
     }
 
-    /// Returns the highest of all epochs up to one, or of all.
+    /// Returns the highest that a leader of an epoch must have had, or of all.
     fn until(&self, epoch: Option<Epoch>) -> Option<(WriteId, i64)> {
-        let known = self.0.iter();
-        known
-            .filter(|(of, _)| epoch.is_none() || **of <= epoch)
-            .map(|(_, highest)| *highest)
-            .max_by_key(|(_, offset)| *offset)
+        let known: Vec<_> = match epoch {
+            Some(_) => {
+                let earlier = self.by_all.range(..epoch).map(|(_, highest)| *highest);
+                earlier.chain(self.any.get(&epoch).copied()).collect()
+            }
+            None => self.any.values().copied().collect(),
+        };
+        known.into_iter().max_by_key(|(_, offset)| *offset)
     }
 }
 
@@ -100,8 +111,7 @@ impl Highest {
 mod tests {
     use super::*;
     use crate::{
-        checker::bench::{Bench, REPLICATED, sound},
-        history::Acks,
+        checker::bench::{Bench, REPLICATED, log_of_epochs, sound},
         node::PartitionProbe,
     };
 
@@ -188,6 +198,42 @@ mod tests {
         bench.probe(led_in(1));
         bench.write(9, Acks::Leader, 1);
         bench.caused_ack(9, 4, Some(0));
+        bench.judge();
+        assert!(bench.rejects("write 1 acknowledged with offset 5 before write 9"));
+    }
+
+    /// One leader acknowledges a write at offset 5, the next one another at 4, and the first one leads again and commits its own.
+    fn acknowledged_by_a_predecessor(acks: Acks) -> Bench<RealTimeOrder> {
+        let mut bench = Bench::of(RealTimeOrder, REPLICATED);
+        bench.probe(led_in(0));
+        bench.write(1, acks, 1);
+        bench.caused_ack(1, 5, Some(0));
+        bench.on(1);
+        bench.probe(led_in(1));
+        bench.write(9, Acks::Leader, 1);
+        bench.caused_ack(9, 4, Some(0));
+        bench.on(0);
+        log_of_epochs(&mut bench.disk, &[(0, 5, 0), (5, 6, 0)]);
+        bench.probe(PartitionProbe {
+            end: 6,
+            written: 6,
+            flushed: 6,
+            high_watermark: 6,
+            ..led_in(2)
+        });
+        bench
+    }
+
+    #[test]
+    fn leader_need_not_have_what_its_predecessor_acknowledged_alone() {
+        let mut bench = acknowledged_by_a_predecessor(Acks::Leader);
+        bench.judge();
+        assert!(bench.is_ok());
+    }
+
+    #[test]
+    fn leader_that_goes_behind_what_all_had_before_it_is_rejected() {
+        let mut bench = acknowledged_by_a_predecessor(Acks::All);
         bench.judge();
         assert!(bench.rejects("write 1 acknowledged with offset 5 before write 9"));
     }
