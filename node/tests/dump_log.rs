@@ -81,7 +81,7 @@ fn fill(site: &Site, tools: &Path, work: &Path, run: usize) -> usize {
         .duration_since(UNIX_EPOCH)
         .expect("the clock is past 1970");
     let now = i64::try_from(now.as_millis()).expect("a time");
-    let mut clients = Program::all(tools, site.address(), work);
+    let mut clients = Program::all(tools, &site.address().to_string(), work);
     let mut produced = 0;
     for client in clients
         .iter_mut()
