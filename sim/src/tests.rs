@@ -149,6 +149,29 @@ fn crash_at_each_storage_operation_is_survived() {
 }
 
 #[test]
+fn crash_whose_operation_comes_after_the_faults_takes_no_completion_with_it() {
+    let scenario = || scenario().lasting_ms(400);
+    let operations = scenario().run(1, &release(Bug::None)).tally.storage_ops;
+    for nth in operations.saturating_sub(40)..=operations {
+        for moment in [Moment::Within(500), Moment::After] {
+            let when = Trigger::Storage {
+                node: 0,
+                kind: OpKind::Any,
+                file: Glob::any(),
+                nth,
+                moment,
+            };
+            let crash = Fault::Crash {
+                node: 0,
+                down_ms: 1,
+            };
+            let report = scenario().fault(when, crash);
+            report.run(1, &release(Bug::None)).assert_ok();
+        }
+    }
+}
+
+#[test]
 fn run_is_a_function_of_scenario_and_seed() {
     for seed in 0..5 {
         let scenario = losing_power(3).lasting_ms(2_500);

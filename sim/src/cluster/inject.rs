@@ -66,13 +66,7 @@ impl Cluster {
         } = waiting.planned.clone();
         let kind = fault.kind();
         self.tally.fault(kind).fired += 1;
-        let lossy = self.plan.lossy;
-        let allowed = self
-            .plan
-            .budget
-            .is_none_or(|budget| budget.allows(&fault, lossy))
-            && fault.node().is_none_or(|node| node < self.hosts.len());
-        if !allowed {
+        if !self.allows(&fault) {
             self.tally.fault(kind).refused += 1;
             self.trace_line(|| What::Fault(format!("refused by the budget: {fault:?}")));
             return;
@@ -91,6 +85,20 @@ impl Cluster {
             Effect::Later => {}
             Effect::None => self.tally.fault(kind).refused += 1,
         }
+    }
+
+    /// Whether a planned fault will happen when its moment comes.
+    pub(super) fn will_fire(&self, index: usize) -> bool {
+        let waiting = self.plan.faults.get(index).filter(|fault| !fault.done);
+        self.phase == Phase::Safety
+            && waiting.is_some_and(|waiting| self.allows(&waiting.planned.what))
+    }
+
+    fn allows(&self, fault: &Fault) -> bool {
+        let lossy = self.plan.lossy;
+        let budget = self.plan.budget;
+        budget.is_none_or(|budget| budget.allows(fault, lossy))
+            && fault.node().is_none_or(|node| node < self.hosts.len())
     }
 
     /// Ends all faults: machines are on, processes started, disks and links well.

@@ -109,7 +109,11 @@ impl Cluster {
 
     pub(super) fn device(&mut self, node: usize, ticket: u64) {
         let now = self.engine.now();
-        let strike = self.plan.take_strike(node, ticket);
+        let mut strike = self.plan.take_strike(node, ticket);
+        if let Some(refused) = strike.take_if(|strike| !self.will_fire(strike.index)) {
+            // The process lives on, so the operation ends as any other.
+            self.fire(refused.index);
+        }
         if let Some(Strike { index, moment }) = strike
             && let Moment::Within(permille) = moment
         {

@@ -75,7 +75,7 @@ impl PlanRunner {
             fault.seen += 1;
             if fault.seen == *nth && strike.is_none() {
                 // Only a dying process can leave an operation without its completion.
-                let moment = if ends_process(&fault.planned.what) {
+                let moment = if ends_node(&fault.planned.what, node) {
                     *moment
                 } else {
                     Moment::Before
@@ -122,6 +122,12 @@ impl PlanRunner {
     }
 }
 
+/// Whether a fault ends the process of this very node, whoever has a role by then.
+fn ends_node(fault: &Fault, node: usize) -> bool {
+    let is_for_all = matches!(fault, Fault::PowerLossAll { .. });
+    ends_process(fault) && (is_for_all || fault.node() == Some(node))
+}
+
 pub(super) fn ends_process(fault: &Fault) -> bool {
     if let Fault::Aimed { fault, .. } = fault {
         return ends_process(fault);
@@ -134,4 +140,37 @@ pub(super) fn ends_process(fault: &Fault) -> bool {
             | Fault::Wipe { .. }
             | Fault::Damage { clean: false, .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{aim::Aim, plan::Glob};
+
+    fn moment_of(what: Fault) -> Moment {
+        let when = Trigger::Storage {
+            node: 1,
+            kind: OpKind::Any,
+            file: Glob::any(),
+            nth: 1,
+            moment: Moment::After,
+        };
+        let mut runner = PlanRunner::default();
+        runner.load(Plan {
+            faults: vec![PlannedFault { when, what }],
+        });
+        runner.storage(1, OpKind::Sync, "x.log").unwrap().moment
+    }
+
+    #[test]
+    fn only_the_death_of_its_own_process_leaves_an_operation_without_its_completion() {
+        let crash = |node| Fault::Crash { node, down_ms: 5 };
+        let aimed = Fault::Aimed {
+            at: Aim::Controller,
+            fault: Box::new(crash(1)),
+        };
+        assert_eq!(moment_of(crash(1)), Moment::After);
+        assert_eq!(moment_of(crash(0)), Moment::Before, "another node dies");
+        assert_eq!(moment_of(aimed), Moment::Before, "whoever it is by then");
+    }
 }
