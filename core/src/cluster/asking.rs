@@ -25,9 +25,17 @@ impl Cluster {
         if let Some(request) = registration.and_then(|registration| registration.begin(&cluster_id))
         {
             let request = ControllerRequest::RegisterBroker(request);
+            let patience = self.registration_patience_ms();
             self.errands
-                .add(now.instant, request, Purpose::Registration, OWN_MS);
+                .add(now.instant, request, Purpose::Registration, patience);
         }
+    }
+
+    /// Half a session, as in Kafka: a registration that went over a link of which only the other end is gone holds nobody
+    /// up for longer.
+    fn registration_patience_ms(&self) -> u64 {
+        let session = u64::try_from(self.settings.broker_session_timeout_ms).unwrap_or(OWN_MS);
+        (session / 2).clamp(1, OWN_MS)
     }
 
     pub(super) fn maybe_heartbeat(&mut self, now: Now) {
@@ -194,9 +202,10 @@ impl Cluster {
             return;
         };
         let request = ControllerRequest::RegisterBroker(registration.request());
+        let patience = self.registration_patience_ms();
         let at = self
             .errands
-            .add(now.instant, request, Purpose::Registration, OWN_MS);
+            .add(now.instant, request, Purpose::Registration, patience);
         self.errands.rest(now.instant, at);
     }
 

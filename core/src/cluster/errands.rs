@@ -5,6 +5,7 @@
 //! | waits | a controller is known and the pause is over | asked |
 //! | asked | a decision | done |
 //! | asked | the other is no controller, or the link is lost | waits, after a pause |
+//! | asked of another node | a third one leads now | waits |
 //! | either | its time is over | given up |
 //!
 //! A request whose answer is lost is asked again, as Kafka's brokers do; what it asks for may have been done by then, and
@@ -154,11 +155,20 @@ impl Errands {
         self.finish(id)
     }
 
-    /// Lets all that rest be asked at once: a controller is known.
-    pub(super) fn wake(&mut self, now: Instant) {
+    /// Lets all that rest, or that another node was asked, be asked at once: `controller` is known. A machine that lost its
+    /// power closes no connection, so the answer of a controller that is no more may never come.
+    pub(super) fn wake(&mut self, now: Instant, controller: NodeId) {
         for errand in self.errands.values_mut() {
-            if let State::Waiting { from } = &mut errand.state {
-                *from = now.min(*from);
+            match errand.state {
+                State::Waiting { from } => {
+                    errand.state = State::Waiting {
+                        from: now.min(from),
+                    }
+                }
+                State::There(node) if node != controller => {
+                    errand.state = State::Waiting { from: now };
+                }
+                State::Here(_) | State::There(_) => {}
             }
         }
     }
@@ -190,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn errand_that_a_deposed_controller_was_asked_goes_to_the_next_one() {
+        let (mut errands, id) = errands();
+        errands.asked_there(id, NodeId(2));
+        errands.wake(at(10), NodeId(2));
+        assert_eq!(errands.next_due(at(10)), None, "it may still answer");
+        errands.wake(at(10), NodeId(3));
+        assert_eq!(errands.next_due(at(10)), Some(id));
+    }
+
+    #[test]
     fn errand_without_a_decision_is_asked_again_after_a_pause() {
         let (mut errands, id) = errands();
         errands.asked_there(id, NodeId(2));
@@ -204,7 +224,7 @@ mod tests {
     fn new_controller_ends_the_pause() {
         let (mut errands, id) = errands();
         errands.rest(at(10), id);
-        errands.wake(at(20));
+        errands.wake(at(20), NodeId(2));
         assert_eq!(errands.next_due(at(20)), Some(id));
     }
 

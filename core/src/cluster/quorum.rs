@@ -107,7 +107,7 @@ impl Cluster {
                 if self.image().cluster_id().is_none() && !first_records.is_empty() {
                     self.controller.append_own(first_records);
                 }
-                self.errands.wake(now.instant);
+                self.errands.wake(now.instant, self.node_id);
                 self.knows_leader();
             }
             RaftEvent::SnapshotNeeded { at } => {
@@ -117,8 +117,8 @@ impl Cluster {
             }
             RaftEvent::LostLeadership { .. } => self.controller.resign(),
             RaftEvent::LeaderChanged { leader, .. } => {
-                if leader.is_some() {
-                    self.errands.wake(now.instant);
+                if let Some(leader) = leader {
+                    self.errands.wake(now.instant, leader);
                     self.knows_leader();
                 }
             }
