@@ -23,8 +23,8 @@ impl Checker for CommitRule {
 
     fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
         let (node, probe, disk) = match seen {
-            Seen::Node { node, change, .. } => {
-                self.logs.change(*node, change);
+            Seen::Node { node, change, disk } => {
+                self.logs.change(*node, change, disk);
                 self.leads.remove(node);
                 return;
             }
@@ -73,7 +73,10 @@ impl Checker for CommitRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::bench::{Bench, REPLICATED, metadata};
+    use crate::checker::{
+        NodeChange,
+        bench::{Bench, REPLICATED, metadata},
+    };
 
     #[test]
     fn entry_of_an_older_epoch_commits_nothing() {
@@ -99,5 +102,28 @@ mod tests {
         }
         bench.quorum_of((2, 1), 6, 6);
         assert!(bench.rejects("1 hold the entry 5..=5 of epoch 2"));
+    }
+
+    #[test]
+    fn sync_counts_of_a_voter_that_ends_in_the_step_in_which_it_told_of_it() {
+        for is_synced in [false, true] {
+            let mut bench = Bench::of(CommitRule::default(), REPLICATED);
+            bench.on(1);
+            metadata(&mut bench.disk, &[(0, 5, 1)]);
+            bench.quorum_of((2, 1), 5, 0);
+            bench.on(2);
+            metadata(&mut bench.disk, &[(0, 5, 1)]);
+            bench.quorum_of((2, 1), 5, 0);
+            bench.on(1);
+            if is_synced {
+                metadata(&mut bench.disk, &[(0, 5, 1), (5, 6, 2)]);
+            }
+            bench.node(NodeChange::Crashed);
+            bench.on(0);
+            metadata(&mut bench.disk, &[(0, 5, 1), (5, 6, 2)]);
+            bench.quorum_of((2, 1), 6, 0);
+            bench.quorum_of((2, 1), 6, 6);
+            assert_eq!(bench.is_ok(), is_synced);
+        }
     }
 }

@@ -95,8 +95,14 @@ impl MetadataLogs {
         (now > before).then_some((before, now))
     }
 
-    /// Takes note of what happens to a node.
-    pub(super) fn change(&mut self, node: usize, change: &NodeChange<'_>) {
+    /// Takes note of what happens to a node. One that ends in the middle of a step may have told others of a sync that it never
+    /// showed, so its disk is looked at once more.
+    pub(super) fn change(&mut self, node: usize, change: &NodeChange<'_>, disk: &Disk) {
+        if let Some(log) = self.logs.get_mut(&node)
+            && change.ends_process()
+        {
+            log.read(disk);
+        }
         match change {
             NodeChange::Wiped => {
                 self.logs.remove(&node);

@@ -20,7 +20,9 @@ impl Checker for ReplayEqual {
 
     fn see(&mut self, ghost: &Ghost, seen: &Seen<'_>, verdict: &mut Verdict<'_>) {
         let (node, probe, disk) = match seen {
-            Seen::Node { node, change, .. } => return self.logs.change(*node, change),
+            Seen::Node { node, change, disk } => {
+                return self.logs.change(*node, change, disk);
+            }
             Seen::Probe { node, probe, disk } if !ghost.is_beyond(*node) => (*node, *probe, *disk),
             _ => return,
         };

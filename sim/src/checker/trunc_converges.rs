@@ -17,7 +17,7 @@ pub(super) struct TruncConverges {
 #[derive(Clone, Copy, Debug)]
 struct Cuts {
     epoch: Epoch,
-    end: i64,
+    written: i64,
     count: u32,
 }
 
@@ -35,17 +35,17 @@ impl Checker for TruncConverges {
                     };
                     let fresh = Cuts {
                         epoch: partition.leader_epoch,
-                        end: partition.end,
+                        written: partition.written,
                         count: 0,
                     };
                     let cuts = self.copies.entry((*node, place)).or_insert(fresh);
                     if cuts.epoch != partition.leader_epoch {
                         *cuts = fresh;
                     }
-                    // A leader takes back what it could not write.
-                    let is_cut = !partition.leads && partition.end < cuts.end;
+                    // What could not be written is taken back, and fetched again for as long as a disk is full.
+                    let is_cut = !partition.leads && partition.end < cuts.written;
                     cuts.count += u32::from(is_cut);
-                    cuts.end = partition.end;
+                    cuts.written = partition.written;
                     if cuts.count > CUTS_MAX {
                         verdict.fail(
                             "a follower agrees with its leader after a bounded number of cuts",
@@ -88,6 +88,7 @@ mod tests {
                     bench.probe(PartitionProbe {
                         leads: false,
                         end,
+                        written: end,
                         leader_epoch: Epoch(if moves { round } else { 0 }),
                         ..sound()
                     });
@@ -95,5 +96,21 @@ mod tests {
             }
             assert_eq!(bench.is_ok(), moves);
         }
+    }
+
+    #[test]
+    fn taking_back_what_a_full_disk_did_not_take_is_no_cut() {
+        let mut bench = Bench::of(TruncConverges::default(), REPLICATED);
+        for _ in 0..40 {
+            for end in [12, 10] {
+                bench.probe(PartitionProbe {
+                    leads: false,
+                    end,
+                    written: 10,
+                    ..sound()
+                });
+            }
+        }
+        assert!(bench.is_ok());
     }
 }
