@@ -58,7 +58,10 @@ mod tests {
     use seedlog_core::ids::NodeId;
 
     use crate::{
-        checker::bench::{Bench, REPLICATED, log_of_epochs, sound},
+        checker::{
+            NodeChange,
+            bench::{Bench, REPLICATED, log_of_epochs, sound},
+        },
         disk::Survival,
         ghost::Promise,
         node::PartitionProbe,
@@ -115,5 +118,24 @@ mod tests {
         };
         let written_only = [(0, 5, 0), (5, 10, 0)];
         assert!(bench(durable, &written_only).rejects("has it up to Some(0)"));
+    }
+
+    #[test]
+    fn copy_of_a_member_that_ends_in_the_step_in_which_it_told_of_it_counts() {
+        for is_written in [false, true] {
+            let mut bench = Bench::of(AckHonest::default(), REPLICATED);
+            log_of_epochs(&mut bench.disk, &[(0, 5, 0), (5, 10, 0)]);
+            bench.probe(led(false, 5));
+            bench.on(1);
+            log_of_epochs(&mut bench.disk, &[(0, 5, 0)]);
+            bench.probe(follower(false, 5));
+            if is_written {
+                log_of_epochs(&mut bench.disk, &[(0, 5, 0), (5, 10, 0)]);
+            }
+            bench.node(NodeChange::Crashed);
+            bench.on(0);
+            bench.probe(led(false, 10));
+            assert_eq!(bench.is_ok(), is_written);
+        }
     }
 }

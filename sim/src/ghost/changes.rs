@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ghost, LogView, view};
+use super::{Ghost, LogView, safe_end, view};
 use crate::{checker::NodeChange, disk::Disk, history::Place, marks, time::SimTime};
 
 /// The file that says that a broker stopped in good order.
@@ -17,8 +17,11 @@ impl Ghost {
         disk: &Disk,
     ) {
         if change.ends_process() {
-            for known in &mut self.known {
-                known.copies.end_process(at, node);
+            for place in self.places.all() {
+                let folder = self.places.partition(place).to_string();
+                let known = &mut self.known[place.0];
+                let safe = safe_end(disk, &folder, known.promise.durable);
+                known.copies.end_process(at, node, safe);
             }
         }
         match change {

@@ -183,12 +183,14 @@ impl Copies {
         self.committed.extend(fresh.map(Committed::of));
     }
 
-    /// A process ended.
-    pub(super) fn end_process(&mut self, at: SimTime, node: usize) {
+    /// A process ended, maybe in the middle of a step in which it had told others what it has: `safe` is where its disk holds
+    /// the log up to.
+    pub(super) fn end_process(&mut self, at: SimTime, node: usize, safe: i64) {
         self.end_leadership(at, node);
         if let Some(copy) = self.copies.get_mut(&node) {
             copy.runs = false;
             copy.leads = false;
+            copy.safe = safe;
         }
     }
 
