@@ -91,6 +91,7 @@ fn plain(cases: &mut Cases<'_>) {
                 topic(&other, 1, 1)
             ])),
         );
+        run.await_topic(&other, 1);
         run.send(
             "Metadata",
             9,
